@@ -1,0 +1,73 @@
+# gosrpt: the commands of the README. `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+BIN := bin
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X github.com/gosrpt/gosrpt/core/admin.Version=$(VERSION)
+PLUGINS := backstore-file
+# Packages whose import path holds a plugin, a command or the engine; testdata is built by its tests.
+GOFILES := $(shell git ls-files '*.go' 2>/dev/null)
+
+.PHONY: help
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.PHONY: build
+build: ## build the daemon, the operator's command and the plugins into bin/
+	@mkdir -p $(BIN)/plugins
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/srptd ./cmd/srptctl
+	@for p in $(PLUGINS); do CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(BIN)/plugins/$$p ./plugins/$$p || exit 1; done
+
+.PHONY: demo
+demo: build ## start a target with a file store, log in, verify data, show session and throughput
+	@cmd/srptd/demo/demo.sh $(BIN)
+
+.PHONY: lint
+lint: ## formatting, vet, staticcheck, scripts, generated code
+	@bad=$$(gofmt -l $(GOFILES)); [ -z "$$bad" ] || { echo "gofmt: $$bad"; exit 1; }
+	go vet ./...
+	go vet -tags e2e ./cmd/srptd/e2e/...
+	go tool staticcheck ./...
+	@for s in $$(git ls-files '*.sh' .ci/run); do bash -n $$s || exit 1; done
+
+.PHONY: check
+check: lint ## the quick tier: no root, no network, under 3 minutes
+	go test -short -count=1 ./...
+
+.PHONY: deps
+deps: ## install what the tests need (Debian, root)
+	@.ci/deps
+
+.PHONY: test
+test: deps ## every tier: unit tests with the race detector, namespaces, the VM
+	go test -race -count=1 -timeout 20m ./...
+	go test -count=1 -timeout 45m -tags e2e ./cmd/srptd/e2e/...
+
+.PHONY: generate
+generate: ## remake generated code; the tree must be clean afterwards
+	go generate ./...
+
+.PHONY: bench
+bench: build ## side by side: the target over roce on loopback, the plugin hop, the raw file
+	go run ./cmd/srptctl/bench $(BIN)
+	go run ./sdk/internal/hopbench
+
+.PHONY: bench-vm
+bench-vm: deps build ## in the VM, deterministic: the kernel's target and ours, the same fio jobs
+	go test -count=1 -timeout 90m -tags e2e -run 'TestBenchVM' -bench-vm ./cmd/srptd/e2e/... -v
+
+FUZZTIME ?= 20s
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (20s) each
+	@go list -f '{{.Dir}} {{.ImportPath}}' ./... | while read -r dir pkg; do \
+	  for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go 2>/dev/null | sed 's/func //'); do \
+	    echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; done; done
+
+.PHONY: soak
+soak: deps build ## the long campaigns: hours
+	$(MAKE) fuzz FUZZTIME=10m
+	GOSRPT_SOAK=1 go test -count=1 -timeout 6h -tags e2e ./cmd/srptd/e2e/... -v
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf $(BIN)

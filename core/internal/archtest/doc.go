@@ -1,0 +1,2 @@
+// Package archtest enforces the import table. Its test is its only content.
+package archtest

@@ -1,0 +1,271 @@
+package channel
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/gosrpt/gosrpt/core/srp"
+)
+
+// The life of one command, tag 1, in slot 0 and receive buffer b0. A row is a
+// state, a column an event about the command; an empty cell must change nothing.
+//
+//	state          needBuffer needData  buffer     bufferRefused fetched            finished           sent
+//	executing      lease      lease     .          .             .                  respond            .
+//	waitBuffer in  .          .         ready      abort (BUSY)  .                  .                  .
+//	waitBuffer out .          .         fetch      abort (BUSY)  .                  .                  .
+//	waitBuffer imm .          .         copy,ready abort (BUSY)  .                  .                  .
+//	fetching       .          .         .          .             ready              .                  .
+//	ready in       .          .         .          .             .                  write, respond     .
+//	ready out      .          .         .          .             .                  respond            .
+//	refused        .          .         .          .             .                  respond BUSY       .
+//	responding     .          .         .          .             .                  .                  release
+//
+// and cut short by an abort of the nexus (op 9):
+//
+//	executing      .          .         .          .             .                  release, aborted   .
+//	waitBuffer     .          .         .          .             .                  release, aborted   .
+//	fetching       .          .         .          .             abort              .                  .
+//	  its end      .          .         .          .             .                  release, aborted   .
+//	responding     .          .         .          .             .                  .                  release, aborted
+
+type commandState struct {
+	name  string
+	reach func(r *rig)
+	cells map[EventKind]string
+}
+
+// vanished is what follows when the only command of a channel vanishes.
+const vanished = "repost b0, release 0, aborted #9:1, credreq +1"
+
+func commandStates() []commandState {
+	abortOp := Event{Kind: EvAbort, Op: 9, Scope: Scope{LUN: lun(3)}}
+	start := func(iu []byte) func(*rig) {
+		return func(r *rig) { r.want(r.recv(iu), "start 0") }
+	}
+	then := func(first func(*rig), evs ...Event) func(*rig) {
+		return func(r *rig) {
+			first(r)
+			for _, ev := range evs {
+				if ev.Kind != EvAbort {
+					ev.Slot = r.slot[1]
+				}
+				r.step(ev)
+			}
+		}
+	}
+	in, out, imm := start(read(1, 4096)), start(write(1, 4096)), start(writeImmediate(1, 512))
+	needIn, needOut := Event{Kind: EvNeedBuffer, N: 4096}, Event{Kind: EvNeedData, N: 4096}
+	buffer, fetched, finished := Event{Kind: EvBuffer}, Event{Kind: EvFetched}, Event{Kind: EvFinished}
+	return []commandState{
+		{"executing", in, map[EventKind]string{
+			EvNeedBuffer: "lease 0:4096", EvNeedData: "lease 0:0", EvFinished: "repost b0, respond 0",
+		}},
+		{"waitBuffer in", then(in, needIn), map[EventKind]string{EvBuffer: "ready 0", EvBufferRefused: "abort 0"}},
+		{"waitBuffer out", then(out, needOut), map[EventKind]string{EvBuffer: "fetch 0:4096", EvBufferRefused: "abort 0"}},
+		{"waitBuffer immediate", then(imm, needOut), map[EventKind]string{
+			EvBuffer: "copy 0:512, ready 0", EvBufferRefused: "abort 0",
+		}},
+		{"fetching", then(out, needOut, buffer), map[EventKind]string{EvFetched: "ready 0"}},
+		{"ready in", then(in, needIn, buffer), map[EventKind]string{
+			EvFinished: "write 0:4096, repost b0, respond 0",
+		}},
+		{"ready out", then(out, needOut, buffer, fetched), map[EventKind]string{
+			EvFinished: "repost b0, respond 0",
+		}},
+		{"refused", then(in, needIn, Event{Kind: EvBufferRefused}), map[EventKind]string{EvFinished: "repost b0, respond 0"}},
+		{"responding", then(in, finished), map[EventKind]string{EvSent: "release 0"}},
+		{"executing, aborted", then(in, abortOp), map[EventKind]string{EvFinished: vanished}},
+		{"waitBuffer, aborted", then(in, needIn, abortOp), map[EventKind]string{EvFinished: vanished}},
+		{"fetching, aborted", then(out, needOut, buffer, abortOp), map[EventKind]string{EvFetched: "abort 0"}},
+		{"fetched, aborted", then(out, needOut, buffer, abortOp, fetched), map[EventKind]string{EvFinished: vanished}},
+		{"responding, aborted", then(in, finished, abortOp), map[EventKind]string{EvSent: "release 0, aborted #9:0"}},
+	}
+}
+
+var slotEvents = []EventKind{
+	EvNeedBuffer, EvNeedData, EvBuffer, EvBufferRefused, EvFetched, EvFinished, EvManaged, EvSent,
+}
+
+func TestCommandTransitions(t *testing.T) {
+	for _, st := range commandStates() {
+		for _, k := range slotEvents {
+			t.Run(st.name+"/"+eventNames[k], func(t *testing.T) {
+				r := newRig(t, testConfig())
+				st.reach(r)
+				before := snapshot(r.m)
+				ev := Event{Kind: k, Slot: r.slot[1], N: 4096, Result: Result{InUsed: 4096, OutUsed: 4096}}
+				r.want(ev, st.cells[k])
+				if st.cells[k] == "" && snapshot(r.m) != before {
+					t.Errorf("the event changed\n%s\nto\n%s", before, snapshot(r.m))
+				}
+				r.credits()
+			})
+		}
+	}
+}
+
+func TestEventsOfAnotherSlotChangeNothing(t *testing.T) {
+	for _, st := range commandStates() {
+		for _, k := range slotEvents {
+			r := newRig(t, testConfig())
+			st.reach(r)
+			before := snapshot(r.m)
+			for _, s := range []Slot{r.slot[1] + MaxSlots, 1, 5, 6, MaxSlots - 1} {
+				r.want(Event{Kind: k, Slot: s, N: 1}, "")
+			}
+			if snapshot(r.m) != before {
+				t.Errorf("%s: a foreign %s changed the channel", st.name, eventNames[k])
+			}
+		}
+	}
+}
+
+func TestAVoidSlotIsIgnored(t *testing.T) {
+	r := newRig(t, testConfig())
+	r.want(r.recv(testReady(1)), "start 0")
+	old := r.slot[1]
+	r.want(r.on(EvFinished, 1), "repost b0, respond 0")
+	r.want(r.on(EvSent, 1), "release 0")
+	r.want(r.recv(testReady(2)), "start 0")
+	for _, k := range slotEvents {
+		r.want(Event{Kind: k, Slot: old}, "")
+	}
+	r.want(r.on(EvFinished, 2), "repost b1, respond 0")
+}
+
+func TestResultsBecomeResponses(t *testing.T) {
+	sense := bytes.Repeat([]byte{0x70}, 18)
+	tests := []struct {
+		name   string
+		iu     []byte
+		need   EventKind
+		result Result
+		write  uint32
+		status byte
+		out    srp.Residual
+		in     srp.Residual
+	}{
+		{"read, all", read(1, 4096), EvNeedBuffer, Result{InUsed: 4096, Wanted: 4096}, 4096, 0, 0, 0},
+		{"read, short", read(1, 4096), EvNeedBuffer, Result{InUsed: 36, Wanted: 36}, 36, 0, 0, 4060},
+		{"read, CDB wants more", read(1, 4096), EvNeedBuffer, Result{InUsed: 4096, Wanted: 8192}, 4096, 0, 0, -4096},
+		{"read, CDB wants 2^63", read(1, 4096), EvNeedBuffer, Result{InUsed: 4096, Wanted: 1 << 63}, 4096, 0, 0, -(1<<32 - 1)},
+		{"read, handler claims too much", read(1, 512), EvNeedBuffer, Result{InUsed: 4096}, 512, 0, 0, 0},
+		{"read, no buffer leased", read(1, 512), 0, Result{InUsed: 512}, 0, 0, 0, 512},
+		{"read, failed", read(1, 4096), 0, Result{Status: 2, Sense: sense, Wanted: 8192}, 0, 2, 0, 4096},
+		{"write, all", write(1, 4096), EvNeedData, Result{OutUsed: 4096, Wanted: 4096}, 0, 0, 0, 0},
+		{"write, short", write(1, 4096), EvNeedData, Result{OutUsed: 512, Wanted: 512}, 0, 0, 3584, 0},
+		{"write, CDB wants more", write(1, 4096), EvNeedData, Result{OutUsed: 4096, Wanted: 4608}, 0, 0, -512, 0},
+		{"write, nothing goes back", write(1, 4096), EvNeedData, Result{OutUsed: 4096, InUsed: 4096}, 0, 0, 0, 0},
+		{"write, failed", write(1, 4096), 0, Result{Status: 2, Sense: sense}, 0, 2, 4096, 0},
+		{"no data, CDB wants some", testReady(1), 0, Result{Wanted: 512}, 0, 0, 0, 0},
+		{"conflict", testReady(1), 0, Result{Status: 0x18}, 0, 0x18, 0, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, testConfig())
+			r.step(r.recv(tt.iu))
+			if tt.need != 0 {
+				r.step(Event{Kind: tt.need, Slot: r.slot[1], N: 4096})
+				r.step(r.on(EvBuffer, 1))
+				r.step(r.on(EvFetched, 1))
+			}
+			r.step(Event{Kind: EvFinished, Slot: r.slot[1], Result: tt.result})
+			var wrote uint32
+			for _, a := range r.last {
+				if a.Kind == ActWrite {
+					wrote = a.N
+				}
+			}
+			p := r.rsp(r.slot[1])
+			if wrote != tt.write || p.Status() != tt.status || p.Out() != tt.out || p.In() != tt.in {
+				t.Errorf("wrote %d, status %02x, out %d, in %d", wrote, p.Status(), p.Out(), p.In())
+			}
+			if !bytes.Equal(p.Sense(), tt.result.Sense) || p.Delta() != 1 || p.Tag() != 1 {
+				t.Errorf("sense %x, delta %d, tag %v", p.Sense(), p.Delta(), p.Tag())
+			}
+			if _, has := p.Code(); has {
+				t.Error("a command was answered with a response code")
+			}
+		})
+	}
+}
+
+func TestExecutingTellsWhetherTheHandlerHasTheCommand(t *testing.T) {
+	cfg := testConfig()
+	cfg.Held = true
+	r := newRig(t, cfg)
+	r.step(r.recv(testReady(1)))
+	r.step(r.recv(manage(0x80, srp.FuncAbortTask, lun(3), 1)))
+	r.want(Event{Kind: EvAdmit}, "start 0, abort 0")
+	s := r.slot[1]
+	if !r.m.Executing(s) {
+		t.Error("not while the handler has it")
+	}
+	r.want(Event{Kind: EvFinished, Slot: s}, "repost b0, release 0, manage 1:1") // while ActStart is carried out
+	if r.m.Executing(s) || r.m.Executing(r.slot[0x80]) || r.m.Executing(MaxSlots-1) {
+		t.Error("ActAbort would reach a handler that has finished")
+	}
+}
+
+func TestNoBufferIsBusy(t *testing.T) {
+	r := newRig(t, testConfig())
+	r.step(r.recv(read(1, 4096)))
+	r.step(Event{Kind: EvNeedBuffer, Slot: r.slot[1], N: 4096})
+	r.step(r.on(EvBufferRefused, 1))
+	r.step(Event{Kind: EvFinished, Slot: r.slot[1], Result: Result{InUsed: 4096}})
+	if p := r.rsp(r.slot[1]); p.Status() != statusBusy || p.In() != 4096 || len(p.Sense()) != 0 {
+		t.Errorf("response %x", []byte(p))
+	}
+	if r.m.Stats().NoBuffer != 1 {
+		t.Errorf("stats %+v", r.m.Stats())
+	}
+}
+
+func TestDataOutIsCutToTheInitiatorsBuffer(t *testing.T) {
+	r := newRig(t, testConfig())
+	r.step(r.recv(write(1, 512)))
+	r.want(Event{Kind: EvNeedData, Slot: r.slot[1], N: 4096}, "lease 0:512")
+	r.want(r.on(EvBuffer, 1), "fetch 0:512")
+}
+
+func TestRefusedCommandGetsCheckConditionAndItsCreditBack(t *testing.T) {
+	wrap := srp.CmdFields{Tag: 1, LUN: lun(3), CDB: []byte{0x28}, In: direct(4096)}
+	wrap.In.List[0].Addr = ^uint64(0)
+	attr := srp.CmdFields{Tag: 1, Attr: 7, CDB: []byte{0}}
+	both := srp.CmdFields{Tag: 1, CDB: []byte{0}, In: direct(1), Out: direct(1)}
+	remote := srp.CmdFields{Tag: 1, CDB: []byte{0x28}, In: srp.DataFields{Format: srp.FormatIndirect, List: make([]srp.Desc, 2)}}
+	remoteIU := remote.Append(nil)
+	remoteIU[7] = 1
+	tests := map[string][]byte{
+		"descriptor wraps":   wrap.Append(nil),
+		"reserved attribute": attr.Append(nil),
+		"bidirectional":      both.Append(nil),
+		"remote table":       remoteIU,
+		"transfer too long":  read(1, 1<<20+1),
+	}
+	for name, iu := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, testConfig())
+			r.want(r.recv(iu), "repost b0, respond 0")
+			p := r.rsp(r.slot[1])
+			sense := []byte{0x70, 0, 5, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x24, 0, 0, 0, 0, 0}
+			if p.Status() != 2 || !bytes.Equal(p.Sense(), sense) || p.Delta() != 1 || p.Tag() != 1 {
+				t.Errorf("response %x", []byte(p))
+			}
+			r.credits()
+			r.want(r.on(EvSent, 1), "release 0")
+		})
+	}
+}
+
+func TestATagIsFreeOnceItsResponseIsPosted(t *testing.T) {
+	r := newRig(t, testConfig())
+	r.want(r.recv(testReady(1)), "start 0")
+	first := r.slot[1]
+	r.want(r.on(EvFinished, 1), "repost b0, respond 0")
+	r.want(r.recv(testReady(1)), "start 1")
+	r.want(Event{Kind: EvSent, Slot: first}, "release 0")
+	r.want(r.on(EvFinished, 1), "repost b1, respond 1")
+	r.credits()
+}

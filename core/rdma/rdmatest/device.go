@@ -1,0 +1,160 @@
+package rdmatest
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+
+	"github.com/gosrpt/gosrpt/core/ib"
+	"github.com/gosrpt/gosrpt/core/rdma"
+)
+
+// Device is an rdma.Device on a Fabric, with faults.
+type Device struct {
+	fabric *Fabric
+	cfg    DeviceConfig
+	closed bool
+
+	qps       []*qp
+	cqs       []*cq
+	listeners []*listener
+	regions   map[*region]struct{}
+	byKey     map[uint32]*region
+	count     counters
+
+	linkUp, vanished bool
+	held             Traffic
+	steps            int
+	parked           []parkedMessage
+	failures         []failure
+	sendLimit        int
+}
+
+// counters are the device's statistics.
+type counters struct {
+	sends, receives, writes, reads, bytesOut, bytesIn      uint64
+	connects, accepts, rejects, disconnects, failedWork    uint64
+	receiverNotReady, completionOverruns, requestsOverflow uint64
+}
+
+var _ rdma.Device = (*Device)(nil)
+
+func newDevice(f *Fabric, cfg DeviceConfig) *Device {
+	return &Device{fabric: f, cfg: cfg, linkUp: true, sendLimit: -1,
+		regions: make(map[*region]struct{}), byKey: make(map[uint32]*region)}
+}
+
+func (d *Device) has(addr netip.Addr) bool {
+	return slices.Contains(d.cfg.Addrs, addr.Unmap())
+}
+
+// Name is the configured name.
+func (d *Device) Name() string { return d.cfg.Name }
+
+// Attr returns the configured limits.
+func (d *Device) Attr() rdma.DeviceAttr {
+	return rdma.DeviceAttr{NodeGUID: d.cfg.GUID, MaxSGE: d.cfg.MaxSGE, MaxQPWork: d.cfg.MaxQPWork,
+		MaxReads: 16, MaxMessage: d.cfg.MaxMessage}
+}
+
+// Ports lists the one port.
+func (d *Device) Ports() ([]rdma.Port, error) {
+	d.fabric.mu.Lock()
+	defer d.fabric.unlock()
+	if d.closed {
+		return nil, opError("list ports", d.cfg.Name, rdma.ErrClosed)
+	}
+	port := rdma.Port{Num: 1, GUID: d.cfg.GUID + 1, Active: d.linkUp, MTU: d.cfg.MTU,
+		Addrs: slices.Clone(d.cfg.Addrs)}
+	for _, a := range d.cfg.Addrs {
+		port.GIDs = append(port.GIDs, gidOf(a))
+	}
+	return []rdma.Port{port}, nil
+}
+
+func gidOf(a netip.Addr) ib.GID { return ib.GID(a.As16()) }
+
+// NewCQ makes a completion queue. It grows rather than lose completions; what exceeds its depth is
+// counted as completion_overruns.
+func (d *Device) NewCQ(cfg rdma.CQConfig) (rdma.CQ, error) {
+	d.fabric.mu.Lock()
+	defer d.fabric.unlock()
+	switch {
+	case d.closed:
+		return nil, opError("make completion queue", d.cfg.Name, rdma.ErrClosed)
+	case cfg.Depth < 1:
+		return nil, opError("make completion queue of no depth", d.cfg.Name, rdma.ErrInvalid)
+	}
+	c := &cq{fabric: d.fabric, dev: d, depth: cfg.Depth, wake: cfg.Wake, ring: make([]entry, cfg.Depth)}
+	d.cqs = append(d.cqs, c)
+	return c, nil
+}
+
+// Register makes a region of mem.
+func (d *Device) Register(mem []byte, access rdma.Access) (rdma.Region, error) {
+	d.fabric.mu.Lock()
+	defer d.fabric.unlock()
+	switch {
+	case d.closed:
+		return nil, opError("register memory", d.cfg.Name, rdma.ErrClosed)
+	case len(mem) == 0:
+		return nil, opError("register no memory", d.cfg.Name, rdma.ErrInvalid)
+	}
+	r := &region{dev: d, mem: mem, access: access, addr: d.fabric.newVA(len(mem))}
+	if access != 0 {
+		r.key = d.newKey()
+		d.byKey[r.key] = r
+	}
+	d.regions[r] = struct{}{}
+	return r, nil
+}
+
+func (d *Device) newKey() uint32 {
+	for {
+		key := rand.Uint32()
+		if _, taken := d.byKey[key]; !taken && key != 0 {
+			return key
+		}
+	}
+}
+
+// Stats returns the counters.
+func (d *Device) Stats() map[string]uint64 {
+	d.fabric.mu.Lock()
+	defer d.fabric.unlock()
+	c := &d.count
+	return map[string]uint64{
+		"sends": c.sends, "receives": c.receives, "writes": c.writes, "reads": c.reads,
+		"bytes_out": c.bytesOut, "bytes_in": c.bytesIn, "connects": c.connects,
+		"accepts": c.accepts, "rejects": c.rejects, "disconnects": c.disconnects,
+		"failed_work": c.failedWork, "receiver_not_ready": c.receiverNotReady,
+		"completion_overruns": c.completionOverruns, "requests_overflowed": c.requestsOverflow,
+	}
+}
+
+// Close closes the device and all that is made from it. Peers are told.
+func (d *Device) Close() error {
+	d.fabric.mu.Lock()
+	defer d.fabric.unlock()
+	d.close()
+	return nil
+}
+
+func (d *Device) close() {
+	if d.closed {
+		return
+	}
+	for _, l := range slices.Clone(d.listeners) {
+		l.close()
+	}
+	for _, q := range slices.Clone(d.qps) {
+		q.close()
+	}
+	for r := range d.regions {
+		r.close()
+	}
+	for _, c := range d.cqs {
+		c.closed = true
+	}
+	d.closed, d.parked = true, nil
+}

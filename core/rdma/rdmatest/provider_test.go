@@ -1,0 +1,24 @@
+package rdmatest
+
+import (
+	"net/netip"
+	"testing"
+)
+
+func harness(t *testing.T) Harness {
+	p, a, b := Pair()
+	t.Cleanup(func() { p.Close() })
+	addr := netip.MustParseAddr
+	return Harness{Provider: p, A: a, B: b, AddrA: addr("192.0.2.1"), AddrB: addr("192.0.2.2"), Port: 5000,
+		Nobody: addr("192.0.2.99")}
+}
+
+func TestTheTwinPassesItsOwnSuite(t *testing.T) { TestProvider(t, harness) }
+
+func TestOneDeviceCanBeBothEnds(t *testing.T) {
+	TestProvider(t, func(t *testing.T) Harness {
+		h := harness(t)
+		h.A, h.AddrA = h.B, h.AddrB
+		return h
+	})
+}

@@ -1,0 +1,92 @@
+package roce
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// Config is the configuration of a Provider. Zero values take the defaults.
+type Config struct {
+	// Name is the provider's name; "roce".
+	Name string
+	// Log is where the provider logs; nil is nowhere.
+	Log hclog.Logger
+	// Interfaces names the network interfaces to use; none means all that are up but loopback.
+	Interfaces []string
+	// Addrs restricts the devices to these addresses. An address that the kernel treats as local
+	// without listing it, such as 127.0.0.2, belongs to the loopback interface.
+	Addrs []netip.Addr
+	// MaxMTU bounds the path MTU of connections that we open, in bytes; 4096.
+	MaxMTU int
+
+	// ReceiveBuffer and SendBuffer are the sizes to ask for, per socket, in bytes; 8 MiB and 4 MiB.
+	// Without privilege the kernel grants less (net.core.rmem_max, wmem_max).
+	ReceiveBuffer, SendBuffer int
+	// NoGSO turns UDP segmentation off for sending, NoGRO coalescing for receiving. Each is also
+	// turned off where the kernel or the interface refuses it.
+	NoGSO, NoGRO bool
+
+	// AckDelay is the code of the delay that we announce for our acknowledgements: 4.096 us * 2^code;
+	// 16, 0.27 s. The kernel's initiator makes its retransmission timer no shorter than four times
+	// this. Slow or stalling peers need more.
+	AckDelay uint8
+	// AckTimeout is the code of the acknowledgement timeout that we announce as initiator; 19, 2.1 s.
+	AckTimeout uint8
+	// MaxReads is how many RDMA READs a connection may have outstanding each way, at most 16; 16.
+	MaxReads uint8
+
+	// MinTimeout is the retry timer's start, MaxTimeout its end after back-off; 1 s and 4 s.
+	MinTimeout, MaxTimeout time.Duration
+	// RetryLimit is how many retries in a row without an answer end a connection; 7. With the default
+	// timers that takes 27 s.
+	RetryLimit int
+	// KeepAlive is how long a peer may be silent before it is asked for a sign of life; 15 s. A
+	// negative value turns that off. A dead peer's connection ends KeepAlive plus the time of the
+	// retries after its last packet: 42 s by default.
+	KeepAlive time.Duration
+	// Hold is how long packets that overtook others, and SENDs that found no receive posted, wait
+	// before the peer is asked to repeat; 15 ms.
+	Hold time.Duration
+	// Window bounds what a connection has unacknowledged, in bytes; 256 KiB.
+	Window uint32
+	// ConnectTimeout bounds a connection attempt that names no timeout; 20 s.
+	ConnectTimeout time.Duration
+	// Backlog is how many requests may wait in a listener; more are answered with "no resources"; 128.
+	Backlog int
+
+	// onSocket, in tests, sees each socket of a CQ when it is made.
+	onSocket func(fd int)
+}
+
+func (c Config) withDefaults() Config {
+	orDefault(&c.Name, "roce")
+	orDefault(&c.MaxMTU, 4096)
+	orDefault(&c.ReceiveBuffer, 8<<20)
+	orDefault(&c.SendBuffer, 4<<20)
+	orDefault(&c.AckDelay, 16)
+	orDefault(&c.AckTimeout, 19)
+	orDefault(&c.MaxReads, maxReads)
+	orDefault(&c.MinTimeout, time.Second)
+	orDefault(&c.MaxTimeout, 4*time.Second)
+	orDefault(&c.RetryLimit, 7)
+	orDefault(&c.KeepAlive, 15*time.Second)
+	orDefault(&c.Hold, 15*time.Millisecond)
+	orDefault(&c.Window, 256<<10)
+	orDefault(&c.ConnectTimeout, 20*time.Second)
+	orDefault(&c.Backlog, 128)
+	c.KeepAlive = max(c.KeepAlive, 0)
+	c.MaxReads = min(c.MaxReads, maxReads)
+	if c.Log == nil {
+		c.Log = hclog.NewNullLogger()
+	}
+	return c
+}
+
+func orDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}

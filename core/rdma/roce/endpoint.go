@@ -1,0 +1,312 @@
+package roce
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gosrpt/gosrpt/core/ib"
+	"github.com/gosrpt/gosrpt/core/rdma"
+	"github.com/gosrpt/gosrpt/core/rdma/roce/cm"
+	"github.com/gosrpt/gosrpt/core/rdma/roce/wire"
+)
+
+// udPacket is the length of a management datagram: BTH, DETH, MAD, ICRC.
+const udPacket = wire.BTHSize + wire.DETHSize + ib.MADSize + wire.ICRCSize
+
+// endpoint is one IP address of a device: its connection manager with the goroutine that serves QP 1,
+// and the sockets of the CQs.
+type endpoint struct {
+	dev  *Device
+	addr netip.Addr
+	gid  ib.GID
+	zone uint32
+	v6   bool
+
+	file       *os.File // the socket of QP 1
+	raw        syscall.RawConn
+	complaints chan complaint
+	done       chan struct{}
+
+	members []int // sockets of the CQs, by member number; guarded by Device.mu
+
+	mu      sync.Mutex
+	closed  bool
+	cm      *cm.Machine
+	conns   map[cm.Handle]*conn
+	actions []cm.Action
+	psn     ib.PSN
+	counts  endpointCounts
+}
+
+// endpointCounts is what QP 1 has seen.
+type endpointCounts struct{ received, badPacket, badICRC, sendErrors uint64 }
+
+// conn is what a connection of the connection manager belongs to: a queue pair, or a request that
+// nobody has answered.
+type conn struct {
+	q      *qp
+	number ib.QPN
+	req    *request
+}
+
+// openEndpoint binds the address. The socket of QP 1 is the group's number 0.
+func openEndpoint(d *Device, a netip.Addr, index int) (*endpoint, error) {
+	ep := &endpoint{
+		dev: d, addr: a, gid: gidOf(a.WithZone("")), v6: a.Is6(), conns: make(map[cm.Handle]*conn),
+		complaints: make(chan complaint, 4), done: make(chan struct{}), psn: ib.PSN(random64()) & ib.PSNMask,
+	}
+	if a.Zone() != "" {
+		ep.zone = uint32(index)
+	}
+	if err := ep.probe(); err != nil {
+		return nil, err
+	}
+	fd, err := openSocket(ep.socketConfig(true))
+	if err != nil {
+		return nil, err
+	}
+	if err := steer(fd); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	ep.file = os.NewFile(uintptr(fd), "roce "+a.String())
+	if ep.raw, err = ep.file.SyscallConn(); err != nil {
+		ep.file.Close()
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	ep.cm = cm.New(cm.Config{CAGUID: d.attr.NodeGUID, Rand: func() uint32 { return uint32(random64()) }})
+	go ep.serve()
+	return ep, nil
+}
+
+func (ep *endpoint) socketConfig(management bool) socketConfig {
+	c := socketConfig{addr: ep.addr, zone: ep.zone, share: true, mayBeUnassigned: ep.v6 && !ep.addr.IsLoopback()}
+	if !management {
+		c.receive, c.send, c.gro = ep.dev.cfg.ReceiveBuffer, ep.dev.cfg.SendBuffer, !ep.dev.cfg.NoGRO
+	}
+	return c
+}
+
+// probe binds the address alone for a moment, which fails if another process shares it already.
+func (ep *endpoint) probe() error {
+	c := ep.socketConfig(true)
+	c.share = false
+	fd, err := openSocket(c)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err
+}
+
+// member returns the socket of a member number, and opens those up to it. Device.mu is held.
+func (ep *endpoint) member(n int) (int, error) {
+	for len(ep.members) <= n {
+		fd, err := openSocket(ep.socketConfig(false))
+		if err != nil {
+			return -1, err
+		}
+		if f := ep.dev.cfg.onSocket; f != nil {
+			f(fd)
+		}
+		ep.members = append(ep.members, fd)
+	}
+	return ep.members[n], nil
+}
+
+// pathMTU is the largest path MTU that the interface carries now, at most limit bytes.
+func (ep *endpoint) pathMTU(limit int) ib.MTU {
+	i, err := net.InterfaceByName(ep.dev.name)
+	if err != nil {
+		return 0
+	}
+	return min(wire.PathMTU(i.MTU, ep.v6), ib.LargestMTU(limit))
+}
+
+// close ends the goroutine. The connection manager has been told to end its connections.
+func (ep *endpoint) close() {
+	ep.mu.Lock()
+	ep.closed = true
+	ep.mu.Unlock()
+	ep.file.Close()
+	<-ep.done
+}
+
+// closeMembers closes the sockets of the CQs, whose owners have stopped.
+func (ep *endpoint) closeMembers() {
+	for _, fd := range ep.members {
+		unix.Close(fd)
+	}
+}
+
+// serve is the goroutine: datagrams to QP 1, and the connection manager's timers. It ends when the
+// file is closed.
+func (ep *endpoint) serve() {
+	defer close(ep.done)
+	buf := make([]byte, bufferPlain)
+	for {
+		var n int
+		var from unix.Sockaddr
+		var rerr error
+		err := ep.raw.Read(func(fd uintptr) bool {
+			n, from, rerr = unix.Recvfrom(int(fd), buf, unix.MSG_DONTWAIT)
+			return !errors.Is(rerr, unix.EAGAIN)
+		})
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			ep.tick()
+		case err != nil:
+			return
+		case rerr == nil:
+			ep.receive(from, buf[:n])
+		}
+		ep.logComplaints()
+	}
+}
+
+func (ep *endpoint) tick() {
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	_ = ep.step(cm.Tick{})
+}
+
+// receive checks a datagram to QP 1 and gives it to the connection manager.
+func (ep *endpoint) receive(from unix.Sockaddr, b []byte) {
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	ep.counts.received++
+	gid, port, ok := ep.source(from)
+	p, err := wire.Parse(b)
+	if !ok || err != nil || p.Opcode() != wire.UDSendOnly || p.BTH().DestQP() != ib.QPGeneralServices ||
+		p.DETH().QKey() != ib.QKeyGSI || !p.BTH().PKey().Matches(ib.PKeyDefault) {
+		ep.counts.badPacket++
+		return
+	}
+	if _, ok := wire.NewFlow(gid, ep.gid, port, wire.UDPPort).Verify(p); !ok {
+		ep.counts.badICRC++
+		return
+	}
+	if err := ep.step(cm.Received{Peer: gid, MAD: p.Payload()}); err != nil {
+		ep.counts.badPacket++
+	}
+}
+
+func (ep *endpoint) source(from unix.Sockaddr) (ib.GID, uint16, bool) {
+	switch a := from.(type) {
+	case *unix.SockaddrInet4:
+		return ib.GIDFromIPv4(a.Addr), uint16(a.Port), !ep.v6
+	case *unix.SockaddrInet6:
+		return ib.GID(a.Addr), uint16(a.Port), ep.v6
+	}
+	return ib.GID{}, 0, false
+}
+
+// step gives an event to the connection manager and carries out what follows. The lock is held.
+func (ep *endpoint) step(ev cm.Event) error {
+	if ep.closed {
+		return rdma.ErrClosed
+	}
+	actions, err := ep.cm.Step(clock(), ev, ep.actions[:0])
+	ep.actions = actions
+	var refuse []cm.Reject
+	for i := range actions {
+		refuse = ep.act(&actions[i], refuse)
+	}
+	clear(actions)
+	for _, r := range refuse {
+		_ = ep.step(r) // the request may have timed out meanwhile
+	}
+	ep.arm()
+	return err
+}
+
+// arm sets the goroutine's deadline.
+func (ep *endpoint) arm() {
+	var t time.Time
+	if at, ok := ep.cm.Deadline(); ok {
+		t = clockBase.Add(time.Duration(at))
+	}
+	_ = ep.file.SetReadDeadline(t) // fails only on a closed file
+}
+
+// act carries out one action. Requests that must be refused are added to refuse.
+func (ep *endpoint) act(a *cm.Action, refuse []cm.Reject) []cm.Reject {
+	switch a.Kind {
+	case cm.ActionSend:
+		ep.send(a.Peer, a.MAD)
+	case cm.ActionRequest:
+		if reason := ep.offer(a); reason != 0 {
+			refuse = append(refuse, cm.Reject{Conn: a.Conn, Reason: reason})
+		}
+	case cm.ActionEstablished:
+		ep.tell(a, notice{kind: noticeEstablished, reply: a.Reply})
+	case cm.ActionEnded:
+		ep.ended(a)
+	case cm.ActionReleased:
+		if c := ep.conns[a.Conn]; c != nil {
+			delete(ep.conns, a.Conn)
+			ep.dev.numbers.give(c.number)
+		}
+	}
+	return refuse
+}
+
+// tell brings news to the owner of the connection's queue pair.
+func (ep *endpoint) tell(a *cm.Action, n notice) {
+	if c := ep.conns[a.Conn]; c != nil && c.q != nil {
+		n.q = c.q
+		c.q.cq.post(n)
+	}
+}
+
+func (ep *endpoint) ended(a *cm.Action) {
+	c := ep.conns[a.Conn]
+	if c == nil {
+		return
+	}
+	ep.dev.log.Debug("connection ended", "local", ep.addr, "peer", addrOf(a.Peer, ""), "cause", a.Cause, "reason", a.Reason)
+	if c.req != nil {
+		c.req.withdraw()
+	}
+	ep.tell(a, notice{kind: noticeEnded, cause: a.Cause, reason: a.Reason, private: a.Private})
+}
+
+// send sends a MAD to QP 1 of a peer.
+func (ep *endpoint) send(peer ib.GID, mad []byte) {
+	b := make([]byte, 0, udPacket)
+	ep.psn = ep.psn.Add(1)
+	b = wire.Header{Opcode: wire.UDSendOnly, MigReq: true, PKey: ib.PKeyDefault, DestQP: ib.QPGeneralServices, PSN: ep.psn}.Append(b)
+	b = wire.AppendDETH(b, ib.QKeyGSI, ib.QPGeneralServices)
+	b = append(b, mad...)
+	b = wire.NewFlow(ep.gid, peer, wire.UDPPort, wire.UDPPort).Seal(b, 0, 0)
+	var to unix.Sockaddr = &unix.SockaddrInet6{Port: wire.UDPPort, Addr: peer, ZoneId: ep.zone}
+	if ip, ok := peer.IPv4(); ok {
+		to = &unix.SockaddrInet4{Port: wire.UDPPort, Addr: ip}
+	}
+	var err error
+	cerr := ep.raw.Control(func(fd uintptr) { err = unix.Sendto(int(fd), b, unix.MSG_DONTWAIT, to) })
+	if err != nil || cerr != nil {
+		ep.counts.sendErrors++
+		ep.dev.log.Debug("cannot send connection message", "local", ep.addr, "peer", addrOf(peer, ep.addr.Zone()), "error", err)
+	}
+}
+
+// logComplaints tells the operator of malformed packets.
+func (ep *endpoint) logComplaints() {
+	for {
+		select {
+		case c := <-ep.complaints:
+			ep.dev.log.Warn("dropped a malformed packet; more of them are only counted", "peer", addrOf(c.peer, ep.addr.Zone()),
+				"local", ep.addr, "why", countNames[c.why])
+		default:
+			return
+		}
+	}
+}

@@ -1,0 +1,7 @@
+// Package pluginhost keeps a plugin alive: it finds the executable, starts it, opens its stores, and when the process
+// dies, hangs or breaks the protocol, ends it and brings up another, with the same stores and the same queues.
+//
+// The queues hide that from whoever uses them: requests wait, and those without an answer are sent again, up to
+// host.QueueOptions.Hold. Nothing is sent to a new process before its Open has succeeded, and a plugin's Open succeeds only
+// when no I/O of its predecessor can reach the store any more (see sdk/PROTOCOL.md, "Fence").
+package pluginhost

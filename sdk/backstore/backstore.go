@@ -1,0 +1,101 @@
+package backstore
+
+import "context"
+
+// Backstore opens stores. One process serves one Backstore.
+type Backstore interface {
+	// Open opens the store that config describes. The map's keys are those of the plugin's
+	// documentation; an unknown key or a bad value is an error that names it. ctx bounds the opening only.
+	Open(ctx context.Context, config map[string]string) (Store, error)
+}
+
+// Store is one open store: a fixed-size array of blocks. See the package comment for threading,
+// buffers and durability.
+type Store interface {
+	// Info describes the store. It is called once, after Open, and does not block.
+	Info() Info
+	// Read fills p from the store's byte offset off. The host asks only for whole blocks inside
+	// the store. Reading fewer bytes than len(p) is an error.
+	Read(ctx context.Context, p []byte, off int64) error
+	// Write writes p at byte offset off, whole blocks inside the store. With FUA in flags the data
+	// is durable when it returns; the host sets FUA only if Info.FUA says so.
+	Write(ctx context.Context, p []byte, off int64, flags Flags) error
+	// Flush makes every write that returned before the call durable.
+	Flush(ctx context.Context) error
+	// Close releases the store. Every other call has returned.
+	Close() error
+}
+
+// Submitter is a Store that takes requests in batches and completes them later: for engines such
+// as io_uring. Calls of Submit never overlap, and must not block on I/O. The Requests are values to
+// copy: reqs belongs to the caller again when Submit returns. Each is completed exactly once by done, from any goroutine; done does not block.
+type Submitter interface {
+	Store
+	Submit(reqs []Request, done func(Result))
+}
+
+// Info describes a store.
+type Info struct {
+	// BlockSize is the logical block size in bytes: 512 or 4096.
+	BlockSize uint32
+	// PhysicalBlockSize is the size below which a write costs a read-modify-write; a power of two
+	// multiple of BlockSize. 0 means BlockSize.
+	PhysicalBlockSize uint32
+	// Blocks is the number of logical blocks.
+	Blocks uint64
+	// MaxTransfer is the longest Read or Write in bytes; 0 means no limit of the store's own.
+	MaxTransfer uint32
+	// OptimalTransfer is the transfer length in bytes that suits the store best; 0 means unknown.
+	OptimalTransfer uint32
+	// ReadOnly refuses writes.
+	ReadOnly bool
+	// WriteCache tells that a write may be lost by a power failure until Flush.
+	WriteCache bool
+	// FUA tells that Write honours the FUA flag.
+	FUA bool
+	// Concurrency is how many calls may be in the store at once. See the package comment.
+	Concurrency int
+	// Serial is the store's own idea of its identity, for the operator only: the identity shown to
+	// initiators belongs to the host's configuration.
+	Serial string
+	// Notice, if not empty, is one line for the operator, such as why direct I/O is not in use.
+	Notice string
+}
+
+// Op is a request's operation.
+type Op uint8
+
+// The operations.
+const (
+	OpRead Op = iota + 1
+	OpWrite
+	OpFlush
+)
+
+// Flags modify a request.
+type Flags uint8
+
+const (
+	// FUA asks that the written data be durable before the request completes.
+	FUA Flags = 1 << iota
+)
+
+// Request is one operation, as Submit and the host's queues see it.
+type Request struct {
+	// Tag is returned in the Result. It is the caller's.
+	Tag uint64
+	Op
+	Flags
+	// Off is the byte offset in the store; 0 for OpFlush.
+	Off int64
+	// Data is the buffer; nil for OpFlush.
+	Data []byte
+}
+
+// Result ends a request.
+type Result struct {
+	// Tag is the request's.
+	Tag uint64
+	// Code is CodeOK, or why it failed.
+	Code Code
+}

@@ -1,0 +1,73 @@
+package host
+
+import "context"
+
+// succeed makes p the queue's next process, if the one before is dead.
+func (q *Queue) succeed(p *Process) (generation uint32, err error) {
+	q.mailbox.Lock()
+	defer q.mailbox.Unlock()
+	switch {
+	case q.mailbox.closed:
+		return 0, errClosed
+	case q.mailbox.owner != nil && !q.mailbox.owner.isDead():
+		return 0, errAttached
+	}
+	q.mailbox.owner = p
+	q.mailbox.generation++
+	return q.mailbox.generation, nil
+}
+
+// forget undoes succeed.
+func (q *Queue) forget() {
+	q.mailbox.Lock()
+	defer q.mailbox.Unlock()
+	q.mailbox.owner = nil
+}
+
+func (p *Process) isDead() bool {
+	select {
+	case <-p.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close ends the queue: when it returns, nobody touches the data of its requests, and those that were outstanding have no
+// result. A plugin that does not let go in time is killed. The goroutine that called the queue must have stopped doing
+// so, and Attach must have returned. Close may be called twice.
+func (q *Queue) Close() error {
+	q.mailbox.Lock()
+	closed, owner := q.mailbox.closed, q.mailbox.owner
+	q.mailbox.closed = true
+	links := map[link]bool{}
+	for _, l := range append(q.mailbox.gone, q.mailbox.next, q.link) {
+		if l != nil {
+			links[l] = true
+		}
+	}
+	q.mailbox.Unlock()
+	if closed {
+		return nil
+	}
+	for l := range links {
+		if owner != nil && owner.drop(l) {
+			owner.evict(l)
+		}
+		l.quiesce()
+		l.release()
+	}
+	q.link = nil
+	return q.bell.Close()
+}
+
+// evict has the process let go of a link, or kills it.
+func (p *Process) evict(l link) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if err := l.detach(ctx); err != nil {
+		p.fault(err)
+		p.Kill()
+		<-p.bridge.Dead()
+	}
+}

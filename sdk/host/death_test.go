@@ -1,0 +1,330 @@
+package host_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/gosrpt/gosrpt/sdk/backstore"
+	"github.com/gosrpt/gosrpt/sdk/host"
+)
+
+func await(t testing.TB, c <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("%s did not happen", what)
+	}
+}
+
+func TestDeathEndsOutstandingRequestsWithAnAnswerToRetry(t *testing.T) {
+	a := newArena(t, 1<<20)
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			p := start(t, a, func(o *host.Options) { o.Slow = way.slow })
+			config := map[string]string{"delay": "1h"}
+			for k, v := range way.config {
+				config[k] = v
+			}
+			q := queue(t, open(t, p, config), host.QueueOptions{Entries: 8})
+			var reqs []backstore.Request
+			for i := range 8 {
+				reqs = append(reqs, backstore.Request{Tag: uint64(i), Op: backstore.OpRead, Data: a.Bytes()[i*4096 : i*4096+512]})
+			}
+			q.Submit(reqs)
+			q.Flush()
+			if n := q.Poll(make([]backstore.Result, 8)); n != 0 {
+				t.Fatalf("%d results before the death", n)
+			}
+			p.Kill()
+			for tag, c := range collect(t, q, 8) {
+				if c != backstore.CodeUnavailable {
+					t.Errorf("request %d: %v, want %v", tag, c, backstore.CodeUnavailable)
+				}
+			}
+			await(t, p.Dead(), "death")
+			if !strings.Contains(p.Ending(), "killed") {
+				t.Errorf("ending %q", p.Ending())
+			}
+		})
+	}
+}
+
+func TestQueueCarriesItsRequestsToTheNextProcess(t *testing.T) {
+	a := newArena(t, 1<<20)
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "store")
+			config := map[string]string{"path": path, "mode": way.config["mode"]}
+			slow := func(o *host.Options) { o.Slow = way.slow }
+			first := start(t, a, slow)
+			config["delay"] = "1h"
+			q := queue(t, open(t, first, config), host.QueueOptions{Entries: 8, Hold: patience})
+			data := a.Bytes()[:512]
+			copy(data, "carried over")
+			q.Submit([]backstore.Request{{Tag: 1, Op: backstore.OpWrite, Off: 512, Data: data}})
+			q.Flush()
+			if err := open(t, start(t, a, slow), map[string]string{"path": path + "2"}).Attach(soon(t), q); err == nil {
+				t.Fatal("a queue was attached to two processes")
+			}
+			first.Kill()
+			await(t, first.Dead(), "death")
+			q.Submit([]backstore.Request{{Tag: 2, Op: backstore.OpFlush}})
+			q.Flush()
+			delete(config, "delay")
+			if err := open(t, start(t, a, slow), config).Attach(soon(t), q); err != nil {
+				t.Fatal(err)
+			}
+			for tag, c := range collect(t, q, 2) {
+				if c != backstore.CodeOK {
+					t.Errorf("request %d: %v", tag, c)
+				}
+			}
+			clear(data)
+			if c := one(t, q, backstore.Request{Tag: 3, Op: backstore.OpRead, Off: 512, Data: data}); c != backstore.CodeOK {
+				t.Fatalf("read: %v", c)
+			}
+			if !bytes.HasPrefix(data, []byte("carried over")) {
+				t.Errorf("read %q", data[:12])
+			}
+			if c := q.Counters(); c.Attached != 2 || c.Resent != 1 || c.Expired != 0 {
+				t.Errorf("counters %+v", c)
+			}
+		})
+	}
+}
+
+// A plugin's child that holds its output open must not delay the news of its death.
+func TestDeathIsNoticedAtOnceDespiteAChild(t *testing.T) {
+	a := newArena(t, 4096)
+	p := start(t, a, func(o *host.Options) { o.Args = []string{"child"} })
+	began := time.Now()
+	p.Kill()
+	await(t, p.Dead(), "death")
+	p.Close(soon(t))
+	if d := time.Since(began); d > 5*time.Second {
+		t.Errorf("it took %v; the child sleeps for 30 seconds", d)
+	}
+}
+
+func TestStoppedProcessIsKilledAtTheDeadlineOfClose(t *testing.T) {
+	a := newArena(t, 4096)
+	p := start(t, a, nil)
+	stop(t, p.PID())
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if err := p.Health(ctx); err == nil {
+		t.Error("a stopped process is well")
+	}
+	p.Close(ctx)
+	await(t, p.Dead(), "death")
+}
+
+// TestKilledHostLeavesNoOrphan kills a process that has started a plugin, as the operator's kill -9 does.
+func TestKilledHostLeavesNoOrphan(t *testing.T) {
+	for _, state := range []string{"running", "stopped"} {
+		t.Run(state, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestHelperDaemon$", "-test.v")
+			cmd.Env = append(os.Environ(), "HOST_TEST_DAEMON=1")
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			pid := 0
+			for s := bufio.NewScanner(out); pid == 0 && s.Scan(); {
+				if v, ok := strings.CutPrefix(s.Text(), "plugin pid "); ok {
+					pid, _ = strconv.Atoi(v)
+				}
+			}
+			if pid == 0 {
+				t.Fatal("the helper printed no pid")
+			}
+			if state == "stopped" {
+				stop(t, pid)
+			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			end := time.Now().Add(patience)
+			for alive(pid) {
+				if time.Now().After(end) {
+					t.Fatalf("process %d is still there", pid)
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+}
+
+// alive tells whether a process runs; a zombie, which waits for its new parent, does not.
+func alive(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, after, _ := bytes.Cut(b, []byte(") "))
+	return len(after) == 0 || after[0] != 'Z'
+}
+
+// TestHelperDaemon is not a test: TestKilledHostLeavesNoOrphan runs it in a process of its own.
+func TestHelperDaemon(t *testing.T) {
+	if os.Getenv("HOST_TEST_DAEMON") == "" {
+		t.Skip("only run by TestKilledHostLeavesNoOrphan")
+	}
+	p := start(t, newArena(t, 4096), nil)
+	fmt.Printf("plugin pid %d\n", p.PID())
+	<-p.Dead() // the test kills this process first
+}
+
+func TestHostilePluginNeverHurtsTheHost(t *testing.T) {
+	a := newArena(t, 1<<20)
+	for seed := range 6 {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			p := start(t, a, func(o *host.Options) { o.Args = []string{"hostile", fmt.Sprint(seed)} })
+			q := queue(t, open(t, p, nil), host.QueueOptions{Entries: 16})
+			res := make([]backstore.Result, 16)
+			out := map[uint64]bool{}
+			took := func(n int) {
+				for _, r := range res[:n] {
+					if !out[r.Tag] {
+						t.Fatalf("a result of nothing: %+v", r)
+					}
+					delete(out, r.Tag)
+				}
+			}
+			end := time.Now().Add(2 * time.Second)
+			fault := false
+			for tag := uint64(0); time.Now().Before(end) && !fault; tag++ {
+				r := backstore.Request{Tag: tag, Op: backstore.OpRead, Data: a.Bytes()[:512]}
+				if q.Submit([]backstore.Request{r}) == 1 {
+					out[tag] = true
+				}
+				q.Flush()
+				took(q.Poll(res))
+				select {
+				case err := <-p.Faults():
+					t.Logf("seed %d: %v", seed, err)
+					fault = true
+				default:
+				}
+			}
+			p.Kill()
+			await(t, p.Dead(), "death")
+			for stop := time.Now().Add(patience); len(out) > 0; {
+				took(q.Poll(res))
+				if time.Now().After(stop) {
+					t.Fatalf("%d requests have no result after the death", len(out))
+				}
+			}
+		})
+	}
+}
+
+func TestBadStartsExplainThemselves(t *testing.T) {
+	a := newArena(t, 4096)
+	for _, c := range []struct {
+		name, path, arg, want string
+	}{
+		{"no such file", "/no/such/plugin", "", "no such file"},
+		{"not a plugin", "/bin/true", "", "/bin/true"},
+		{"ends at once", testPlugin, "exit", testPlugin},
+	} {
+		_, err := host.Start(soon(t), host.Options{
+			Path: c.path, Args: []string{c.arg}, Arena: a, Log: hclog.NewNullLogger(),
+		})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := host.Start(ctx, host.Options{Path: testPlugin, Args: []string{"mute"}, Arena: a, Log: hclog.NewNullLogger()})
+	if err == nil || time.Since(began) > 10*time.Second {
+		t.Errorf("a mute plugin: %v after %v", err, time.Since(began))
+	}
+}
+
+func TestNoiseOnStdoutIsTolerated(t *testing.T) {
+	a := newArena(t, 1<<20)
+	for _, how := range []string{"noisy", "noisy-after"} {
+		t.Run(how, func(t *testing.T) {
+			p := start(t, a, func(o *host.Options) { o.Args = []string{how} })
+			q := queue(t, open(t, p, nil), host.QueueOptions{})
+			end := time.Now().Add(300 * time.Millisecond)
+			for time.Now().Before(end) {
+				if c := one(t, q, backstore.Request{Op: backstore.OpFlush}); c != backstore.CodeOK {
+					t.Fatalf("flush: %v", c)
+				}
+			}
+		})
+	}
+}
+
+func TestEnvironmentIsWhatWasGivenAndTheDirectoryIsRemoved(t *testing.T) {
+	t.Setenv("HOST_TEST_SECRET", "do not pass on")
+	p := start(t, newArena(t, 4096), func(o *host.Options) { o.Env = []string{"GIVEN=yes"} })
+	env := strings.Split(open(t, p, map[string]string{"environment": "true"}).Info().Serial, "\n")
+	var dir string
+	given := false
+	for _, e := range env {
+		k, v, _ := strings.Cut(e, "=")
+		switch k {
+		case "TMPDIR":
+			dir = v
+		case "HOST_TEST_SECRET", "PATH", "HOME":
+			t.Errorf("the plugin got %s", e)
+		case "GIVEN":
+			given = v == "yes"
+		}
+	}
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() || st.Mode().Perm() != 0o700 || !given {
+		t.Errorf("TMPDIR %q: %v, GIVEN %v", dir, err, given)
+	}
+	p.Kill()
+	p.Close(soon(t))
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the directory of a dead plugin is still there: %v", err)
+	}
+}
+
+// stop stops a process and returns when each of its threads has stopped, which takes a moment.
+func stop(t testing.TB, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(patience); !stopped(pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("process %d does not stop", pid)
+		}
+	}
+}
+
+func stopped(pid int) bool {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, task := range tasks {
+		b, err := os.ReadFile(task)
+		_, after, _ := bytes.Cut(b, []byte(") "))
+		if err == nil && !bytes.HasPrefix(after, []byte("T")) {
+			return false
+		}
+	}
+	return len(tasks) > 0
+}

@@ -1,0 +1,118 @@
+package host
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/gosrpt/gosrpt/sdk/backstore"
+	"github.com/gosrpt/gosrpt/sdk/internal/ring"
+)
+
+// Succession of links: how a queue goes from one process to the next.
+//
+//	state      event                 then
+//	none       next                  working: held requests are sent
+//	working    breach, broken link   sick: nothing is sent, nothing believed; its process is to be killed
+//	working    gone                  what it had finished is taken; the rest is held; none
+//	sick       gone                  everything is held; none
+//	any        next                  gone is done first: the new process was fenced from the old before it was ready
+
+// post delivers to the queue's goroutine, from any other.
+func (q *Queue) post(f func(*mailbox)) error {
+	q.mailbox.Lock()
+	defer q.mailbox.Unlock()
+	if q.mailbox.closed {
+		return errClosed
+	}
+	f(&q.mailbox)
+	q.mail.Store(true)
+	// The peer shares this descriptor. Empty, it cannot be made to block.
+	q.bell.Drain()
+	q.bell.Ring()
+	return nil
+}
+
+// readMail does not drain the bell: only Poll may, which looks for everything that the bell may have been rung for.
+func (q *Queue) readMail() {
+	q.mailbox.Lock()
+	gone, next := q.mailbox.gone, q.mailbox.next
+	q.mailbox.gone, q.mailbox.next = nil, nil
+	q.mail.Store(false)
+	q.mailbox.Unlock()
+	for _, l := range gone {
+		if l == next {
+			next = nil
+		}
+		q.lose(l)
+	}
+	if next != nil {
+		q.adopt(next)
+	}
+}
+
+// lose lets go of a link whose process is dead. What it had finished is still taken, by the same checks as ever, and waits in ended.
+func (q *Queue) lose(l link) {
+	if l == q.link {
+		for !q.sick {
+			n, err := l.poll(q.done[:])
+			for _, d := range q.done[:n] {
+				q.end(d.Slot, backstore.Code(d.Code))
+			}
+			if err != nil || n == 0 {
+				break
+			}
+		}
+		q.link = nil
+		q.down()
+		q.sick = false
+		for n := range q.slots {
+			if q.slots[n].state == slotSent {
+				q.slots[n].state, q.slots[n].again = slotHeld, true
+			}
+		}
+	}
+	l.release()
+}
+
+func (q *Queue) down() {
+	if q.since.IsZero() {
+		q.since = time.Now()
+	}
+}
+
+// adopt sends everything that is held over a new link, in the order in which it was submitted.
+func (q *Queue) adopt(l link) {
+	q.link, q.since = l, time.Time{}
+	q.count.attached.add(1)
+	var held []uint32
+	for n := range q.slots {
+		if q.slots[n].state == slotHeld {
+			held = append(held, uint32(n))
+		}
+	}
+	slices.SortFunc(held, func(a, b uint32) int {
+		if q.slots[a].order < q.slots[b].order {
+			return -1
+		}
+		return 1
+	})
+	for _, n := range held {
+		if q.slots[n].again {
+			q.count.resent.add(1)
+		}
+		q.send(n)
+	}
+	l.flush()
+}
+
+// fault stops the use of a link that cannot be trusted. Its process's owner is told, and kills it.
+func (q *Queue) fault(err error) {
+	var v *ring.Violation
+	if errors.As(err, &v) && v.Breach < ring.Breaches {
+		q.count.breaches[v.Breach].add(1)
+	}
+	q.sick = true
+	q.down()
+	q.link.broke(err)
+}

@@ -1,0 +1,116 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/gosrpt/gosrpt/sdk/backstore"
+	backstorepb "github.com/gosrpt/gosrpt/sdk/proto/backstore/v1"
+)
+
+// maxInline is the longest transfer of the slow path in bytes.
+const maxInline = 64 << 20
+
+// Read is the slow data path.
+func (s *server) Read(_ context.Context, r *backstorepb.ReadRequest) (*backstorepb.ReadResponse, error) {
+	data, err := s.read(r)
+	return &backstorepb.ReadResponse{Error: failure(err), Data: data}, nil
+}
+
+func (s *server) read(r *backstorepb.ReadRequest) ([]byte, error) {
+	if r.Length > maxInline {
+		return nil, invalid("a read of %d bytes; at most %d can be in one message", r.Length, maxInline)
+	}
+	p := alignedBytes(int(r.Length))
+	err := s.one(r.GetStore(), backstore.Request{Op: backstore.OpRead, Data: p}, r.Offset)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Write is the slow data path.
+func (s *server) Write(_ context.Context, r *backstorepb.WriteRequest) (*backstorepb.WriteResponse, error) {
+	return &backstorepb.WriteResponse{Error: failure(s.write(r))}, nil
+}
+
+func (s *server) write(r *backstorepb.WriteRequest) error {
+	// The message's bytes have no alignment, and the store was promised one.
+	p := alignedBytes(len(r.Data))
+	copy(p, r.Data)
+	req := backstore.Request{Op: backstore.OpWrite, Data: p}
+	if r.Fua {
+		req.Flags = backstore.FUA
+	}
+	return s.one(r.GetStore(), req, r.Offset)
+}
+
+// Flush is the slow data path.
+func (s *server) Flush(_ context.Context, r *backstorepb.FlushRequest) (*backstorepb.FlushResponse, error) {
+	return &backstorepb.FlushResponse{Error: failure(s.flush(r))}, nil
+}
+
+func (s *server) flush(r *backstorepb.FlushRequest) error {
+	return s.one(r.GetStore(), backstore.Request{Op: backstore.OpFlush}, 0)
+}
+
+func (s *server) one(id uint64, r backstore.Request, off uint64) error {
+	st, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	if off > 1<<63-1 {
+		return &backstore.Error{Code: backstore.CodeRange}
+	}
+	r.Off = int64(off)
+	if c := st.one(r); c != backstore.CodeOK {
+		return &backstore.Error{Code: c}
+	}
+	return nil
+}
+
+// Transfer is the slow data path as a stream. At most maxTransfers requests of a stream run at once.
+func (s *server) Transfer(stream backstorepb.Backstore_TransferServer) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	var send sync.Mutex
+	slots := make(chan struct{}, maxTransfers)
+	for {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			out := s.transfer(r)
+			send.Lock()
+			defer send.Unlock()
+			_ = stream.Send(out) // a broken stream ends Recv too
+		})
+	}
+}
+
+const maxTransfers = 64
+
+func (s *server) transfer(r *backstorepb.TransferRequest) *backstorepb.TransferResponse {
+	out := &backstorepb.TransferResponse{Tag: r.Tag}
+	var err error
+	switch op := r.Op.(type) {
+	case *backstorepb.TransferRequest_Read:
+		out.Data, err = s.read(op.Read)
+	case *backstorepb.TransferRequest_Write:
+		err = s.write(op.Write)
+	case *backstorepb.TransferRequest_Flush:
+		err = s.flush(op.Flush)
+	default:
+		err = &backstore.Error{Code: backstore.CodeNotSupported}
+	}
+	out.Error = failure(err)
+	return out
+}

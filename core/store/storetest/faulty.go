@@ -1,0 +1,141 @@
+// Package storetest has a backend that misbehaves on demand, for the tests of what stands behind a store.Guard.
+package storetest
+
+import (
+	"github.com/gosrpt/gosrpt/core/store"
+	"github.com/gosrpt/gosrpt/sdk/backstore"
+)
+
+// Fault is what is wrong with one request.
+type Fault struct {
+	// Code replaces the result's code, if it is not CodeOK.
+	Code backstore.Code
+	// Skip has the request answered without being done.
+	Skip bool
+	// Hold keeps the result back until Release.
+	Hold bool
+	// Lose drops the result.
+	Lose bool
+	// Twice returns the result two times.
+	Twice bool
+	// BadTag returns a result for a tag that was never given before the right one.
+	BadTag bool
+}
+
+// BadTag is the tag of Fault.BadTag's result.
+const BadTag = 1<<63 | 0xDEAD
+
+// Faulty is a Backend that breaks the promises of another one as it is told. Without faults it changes nothing.
+type Faulty struct {
+	store.Backend
+	// Plan is asked about each request; nil means no faults.
+	Plan func(r *backstore.Request) Fault
+	// Room, if not 0, is how many requests the queue holds.
+	Room int
+	// Count, if not nil, replaces what Submit says.
+	Count func(took int) int
+	// Closed counts the calls of Close, and Flushes those of Flush.
+	Closed, Flushes int
+
+	faults map[uint64]Fault
+	ready  []backstore.Result
+	held   []backstore.Result
+	inside int
+}
+
+// Wrap returns b with no faults yet.
+func Wrap(b store.Backend) *Faulty {
+	return &Faulty{Backend: b, faults: map[uint64]Fault{}}
+}
+
+// Submit passes the requests on, but for those that their fault skips.
+func (f *Faulty) Submit(reqs []backstore.Request) int {
+	took := 0
+	for i := range reqs {
+		if f.Room > 0 && f.inside == f.Room || !f.submit(&reqs[i]) {
+			break
+		}
+		f.inside++
+		took++
+	}
+	if f.Count != nil {
+		return f.Count(took)
+	}
+	return took
+}
+
+func (f *Faulty) submit(r *backstore.Request) bool {
+	var fault Fault
+	if f.Plan != nil {
+		fault = f.Plan(r)
+	}
+	if fault.Skip {
+		f.file(backstore.Result{Tag: r.Tag}, fault)
+		return true
+	}
+	if f.Backend.Submit([]backstore.Request{*r}) != 1 {
+		return false
+	}
+	f.faults[r.Tag] = fault
+	return true
+}
+
+// file puts a result where its fault wants it.
+func (f *Faulty) file(res backstore.Result, fault Fault) {
+	if fault.Code != backstore.CodeOK {
+		res.Code = fault.Code
+	}
+	switch {
+	case fault.Lose:
+		return
+	case fault.Hold:
+		f.held = append(f.held, res)
+		return
+	case fault.BadTag:
+		f.ready = append(f.ready, backstore.Result{Tag: BadTag})
+	case fault.Twice:
+		f.ready = append(f.ready, res)
+	}
+	f.ready = append(f.ready, res)
+}
+
+// Poll returns what is ready.
+func (f *Faulty) Poll(res []backstore.Result) int {
+	var in [16]backstore.Result
+	for n := f.Backend.Poll(in[:]); n > 0; n = f.Backend.Poll(in[:]) {
+		for _, r := range in[:n] {
+			f.file(r, f.faults[r.Tag])
+			delete(f.faults, r.Tag)
+		}
+	}
+	n := copy(res, f.ready)
+	f.ready = append(f.ready[:0], f.ready[n:]...)
+	f.inside = max(0, f.inside-n)
+	return n
+}
+
+// Release makes the results that were held ready, and returns how many.
+func (f *Faulty) Release() int {
+	n := len(f.held)
+	f.ready = append(f.ready, f.held...)
+	f.held = f.held[:0]
+	return n
+}
+
+// Held is how many results are held.
+func (f *Faulty) Held() int { return len(f.held) }
+
+// Arm tells whether there is nothing to poll.
+func (f *Faulty) Arm() bool { return len(f.ready) == 0 && f.Backend.Arm() }
+
+// Flush counts, and passes on.
+func (f *Faulty) Flush() {
+	f.Flushes++
+	f.Backend.Flush()
+}
+
+// Close counts, and passes on.
+func (f *Faulty) Close() error {
+	f.Closed++
+	return f.Backend.Close()
+}

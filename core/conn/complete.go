@@ -1,0 +1,89 @@
+package conn
+
+import (
+	"github.com/gosrpt/gosrpt/core/channel"
+	"github.com/gosrpt/gosrpt/core/rdma"
+)
+
+// complete takes a completion of the queue pair.
+func (c *Channel) complete(w *rdma.Completion) {
+	c.clock.alive(c.cfg.Reactor.now)
+	k, n := splitID(w.ID)
+	switch {
+	case w.Op == rdma.OpEvent:
+		c.event(w.Event)
+	case k == kindRecv:
+		c.received(n, w)
+	default:
+		c.sent(k, n, w)
+	}
+}
+
+func (c *Channel) event(e rdma.EventKind) {
+	switch e {
+	case rdma.EventEstablished:
+		c.established = true
+		c.cfg.Reactor.expectAt(c.deadline())
+		c.cfg.Reactor.clients.markReady(c.id)
+		c.feed(&channel.Event{Kind: channel.EvEstablished})
+	case rdma.EventRejected, rdma.EventFailed:
+		c.feed(&channel.Event{Kind: channel.EvConnectFailed})
+	case rdma.EventDisconnected:
+		c.feed(&channel.Event{Kind: channel.EvDisconnected})
+	}
+}
+
+func (c *Channel) received(buf uint32, w *rdma.Completion) {
+	if w.Status != rdma.StatusOK {
+		if !c.established && w.Status == rdma.StatusFlushed {
+			return // the event that says why follows
+		}
+		c.feed(&channel.Event{Kind: channel.EvRecvDone, Buf: buf, Outcome: c.outcome(w)})
+		return
+	}
+	b := c.recv.Buffer(int(buf))
+	n := min(uint64(w.Bytes), uint64(len(b)))
+	c.feed(&channel.Event{Kind: channel.EvRecv, Buf: buf, IU: b[:n:n]})
+}
+
+// outcome translates a status and keeps the first fault.
+func (c *Channel) outcome(w *rdma.Completion) channel.Outcome {
+	switch w.Status {
+	case rdma.StatusOK:
+		return channel.Done
+	case rdma.StatusFlushed:
+		return channel.Flushed
+	}
+	c.stats.failedWork++
+	c.fault.noteWork(w.Op, w.Status)
+	return channel.Failed
+}
+
+// sent takes the completion of work of the send queue.
+func (c *Channel) sent(k kind, slot uint32, w *rdma.Completion) {
+	o := c.outcome(w)
+	if o == channel.Done {
+		c.q.completed()
+		if c.q.used == 0 {
+			c.cfg.Reactor.expectAt(c.deadline())
+		}
+		c.cfg.Reactor.clients.markReady(c.id)
+	}
+	ev := channel.Event{Slot: channel.Slot(slot), Outcome: o}
+	switch k {
+	case kindFetched:
+		ev.Kind = channel.EvFetched
+	case kindRespond:
+		ev.Kind = channel.EvSent
+	case kindCredReq:
+		ev.Kind = channel.EvCredReqSent
+	case kindLogout:
+		ev.Kind = channel.EvLogoutSent
+	default:
+		if o != channel.Failed {
+			return // a flush is followed by EventDisconnected
+		}
+		ev.Kind = channel.EvTransportError
+	}
+	c.feed(&ev)
+}

@@ -1,0 +1,109 @@
+package conn
+
+import (
+	"time"
+
+	"github.com/gosrpt/gosrpt/core/channel"
+)
+
+// feed gives the machine an event and carries out what it asks for. Called from within an action,
+// as when a handler answers at once, it leaves that to the outer call.
+func (c *Channel) feed(ev *channel.Event) {
+	if c.ended {
+		return
+	}
+	c.acts = c.m.Step(*ev, c.acts)
+	if c.running {
+		return
+	}
+	c.running = true
+	for i := 0; i < len(c.acts); i++ {
+		c.do(c.acts[i])
+	}
+	c.acts = c.acts[:0]
+	c.running = false
+}
+
+// do carries out one action.
+func (c *Channel) do(a channel.Action) {
+	switch a.Kind {
+	case channel.ActWrite, channel.ActRepost, channel.ActRespond, channel.ActFetch, channel.ActCredReq:
+		c.enqueue(a)
+	case channel.ActLogout:
+		c.enqueue(a)
+		c.drainFor(c.cfg.Timing.Logout)
+	case channel.ActDisconnect:
+		c.disconnect()
+	case channel.ActDestroy:
+		c.q.clear()
+		c.note(c.qp.Close())
+	case channel.ActAborted:
+		c.aborts.done(a.Op, a.N)
+	case channel.ActClosed:
+		c.finish()
+	default:
+		c.doSlot(a)
+	}
+}
+
+// doSlot carries out an action that concerns the handler and the buffer of one request.
+func (c *Channel) doSlot(a channel.Action) {
+	s := &c.slots[a.Slot.Index()]
+	switch a.Kind {
+	case channel.ActStart:
+		s.cmd.begin(a.Slot, c.m.Cmd(a.Slot))
+		c.cfg.Handler.Start(&s.cmd)
+	case channel.ActLease:
+		c.lease(&s.cmd, a)
+	case channel.ActUnlease:
+		s.cmd.lease.Release()
+	case channel.ActCopy:
+		copy(s.cmd.lease.Bytes()[:a.N], c.m.Cmd(a.Slot).DataOut().Immediate())
+		c.stats.bytesOut += uint64(a.N)
+	case channel.ActReady:
+		c.cfg.Handler.DataReady(&s.cmd)
+	case channel.ActAbort:
+		c.stats.aborted++
+		c.cfg.Handler.Abort(&s.cmd)
+	case channel.ActManage:
+		s.tm.slot, s.tm.IU, s.tm.Aborted = a.Slot, c.m.TaskMgmt(a.Slot), int(a.N)
+		c.cfg.Handler.TaskManagement(&s.tm)
+	case channel.ActRelease:
+		s.cmd.release()
+		s.tm.IU = nil
+	}
+}
+
+func (c *Channel) lease(cmd *Command, a channel.Action) {
+	ok, err := cmd.arena.Acquire(&cmd.lease, uint64(a.N), cmd, c.cfg.Reactor.now)
+	switch {
+	case err != nil:
+		c.feed(&channel.Event{Kind: channel.EvBufferRefused, Slot: a.Slot})
+	case ok:
+		c.feed(&channel.Event{Kind: channel.EvBuffer, Slot: a.Slot})
+	}
+}
+
+func (c *Channel) enqueue(a channel.Action) {
+	c.q.push(a)
+	c.cfg.Reactor.clients.markReady(c.id)
+}
+
+func (c *Channel) disconnect() {
+	c.q.clear()
+	c.repost = c.repost[:0]
+	c.drainFor(c.cfg.Timing.Drain)
+	c.note(c.qp.Disconnect())
+}
+
+func (c *Channel) note(err error) {
+	if err != nil {
+		c.fault.note(err)
+	}
+}
+
+// drainFor gives an ending channel d for its next step.
+func (c *Channel) drainFor(d time.Duration) {
+	c.clock.drainBy = c.cfg.Reactor.now.Add(d)
+	c.cfg.Reactor.expectAt(c.clock.drainBy)
+}

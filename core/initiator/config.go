@@ -1,0 +1,108 @@
+package initiator
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/gosrpt/gosrpt/core/rdma"
+	"github.com/gosrpt/gosrpt/core/srp"
+)
+
+// Config says whom to log in to, and how.
+type Config struct {
+	// Device is where the connection leaves. Local is its address to use; if invalid, the device
+	// chooses.
+	Device rdma.Device
+	Local  netip.Addr
+	// Remote is the target's address and RDMA/CM port.
+	Remote netip.AddrPort
+	// Initiator and Target are the port identifiers that make the I_T nexus.
+	Initiator, Target srp.PortID
+	// Channels is how many connections to log in with: 1 if 0. If the target refuses a channel
+	// but the first, the session makes do with those before it.
+	Channels int
+	// QueueDepth is how many commands a channel has outstanding at most: 62 if 0.
+	QueueDepth int
+	// IULen is the longest information unit to ask for, in bytes: 8260 with Immediate, else 276.
+	IULen uint32
+	// Immediate asks for immediate data.
+	Immediate bool
+	// Native sends the login in the 64-byte form of IB CM, for devices that connect without IP
+	// addressing.
+	Native bool
+	// CQIndex and CQCount are passed on in rdma.CQConfig.
+	CQIndex, CQCount int
+	// Timeout bounds the login of one channel: 5 s if 0.
+	Timeout time.Duration
+	// Logger gets what the target says unasked; may be nil.
+	Logger hclog.Logger
+}
+
+const (
+	// immediateOffset leaves room for a 32-byte CDB and the descriptor before immediate data.
+	immediateOffset = srp.CmdLen + 16 + srp.ImmediateLen
+	// immediateRoom is the most immediate data that is asked for by default.
+	immediateRoom = 8192
+	// listRoom is how many descriptors the default unit has room for.
+	listRoom = 12
+
+	defaultDepth   = 62
+	defaultTimeout = 5 * time.Second
+	// maxIULen bounds what a configuration or a target can make a session allocate for a unit.
+	maxIULen = 1 << 20
+	// maxDepth is what the tag has room for.
+	maxDepth = 1 << 14
+)
+
+func (c Config) withDefaults() Config {
+	c.Channels = max(c.Channels, 1)
+	if c.QueueDepth == 0 {
+		c.QueueDepth = defaultDepth
+	}
+	if c.IULen == 0 {
+		c.IULen = srp.CmdLen + 16 + srp.IndirectLen + listRoom*srp.DescLen
+		if c.Immediate {
+			c.IULen = immediateOffset + immediateRoom
+		}
+	}
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	return c
+}
+
+func (c *Config) validate() error {
+	switch {
+	case c.Device == nil:
+		return fmt.Errorf("%w: no device", ErrInvalid)
+	case !c.Remote.IsValid() || c.Remote.Port() == 0:
+		return fmt.Errorf("%w: the target's address %v is incomplete", ErrInvalid, c.Remote)
+	case c.QueueDepth < 1 || c.QueueDepth > maxDepth:
+		return fmt.Errorf("%w: queue depth %d is not within 1..%d", ErrInvalid, c.QueueDepth, maxDepth)
+	case c.IULen < srp.MinITIU || c.IULen > maxIULen:
+		return fmt.Errorf("%w: information unit length %d is not within %d..%d", ErrInvalid, c.IULen, srp.MinITIU, maxIULen)
+	case sendSlots(c.QueueDepth) > c.Device.Attr().MaxQPWork:
+		return fmt.Errorf("%w: queue depth %d is more than %s can hold", ErrInvalid, c.QueueDepth, c.Device.Name())
+	}
+	return nil
+}
+
+// loginRequest is the request of a channel.
+func (c *Config) loginRequest(index int) srp.LoginReq {
+	req := srp.LoginReq{Tag: srp.Tag(index), MaxITIU: c.IULen, Formats: srp.FormatsDirect | srp.FormatsIndirect,
+		Initiator: c.Initiator, Target: c.Target}
+	if index > 0 {
+		req.Flags = srp.LoginFlags(srp.ActionMulti)
+	}
+	if c.Immediate {
+		req.Flags |= srp.LoginImmediate
+		req.ImmediateOffset = immediateOffset
+	}
+	return req
+}

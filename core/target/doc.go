@@ -1,0 +1,31 @@
+// Package target is the SRP target port: it listens, admits initiators, maps LUNs to logical units,
+// and runs the commands of its sessions.
+//
+// A [Target] has one reactor, in which everything happens that concerns a command; channels,
+// sessions and the LUN map belong to it. Logins are examined in goroutines of their own, of which
+// there is a bounded number, because an authoriser may take its time; they leave nothing behind
+// when they are refused.
+//
+// # A login
+//
+// The form of the request follows from how the connection was addressed, never from its bytes.
+// Length, type, flags, formats, port ids and limits are checked first (channel.CheckLogin), then the
+// [Authorizer] is asked, then the channel is counted, made and accepted. Every refusal carries the
+// SRP_LOGIN_REJ reason that r16a has for it, is logged once with its true cause, and is counted.
+//
+// # Sessions
+//
+// A session is an I_T nexus with at least one channel. A login that asks for a single channel ends
+// the channels that its nexus has, and begins a new session. The new session's commands wait until
+// the last command of the old one has ended: an initiator sends again what was in flight, and no
+// old write may land after the new one.
+//
+// # Peers that vanish
+//
+// A channel that has been idle for Timing.Probe is probed with an RDMA WRITE of nothing, and work
+// that does not complete within Timing.Dead ends it. So a peer that vanished without a word is
+// found within their sum, 30 seconds by default.
+//
+// One reactor serves all sessions for now: task management reaches the commands of other sessions
+// directly.
+package target

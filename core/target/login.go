@@ -1,0 +1,194 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gosrpt/gosrpt/core/channel"
+	"github.com/gosrpt/gosrpt/core/conn"
+	"github.com/gosrpt/gosrpt/core/rdma"
+	"github.com/gosrpt/gosrpt/core/srp"
+)
+
+// The causes of refusals, for logs and counts.
+var (
+	errStopped       = errors.New("the target is stopping")
+	errTooManyLogins = errors.New("too many logins at one time")
+	errChannels      = errors.New("the target has as many channels as it may have")
+	errReserved      = errors.New("the channels that are left are kept for hosts that have none")
+	errStranger      = errors.New("the initiator port has channels from another address")
+)
+
+// refusal is why a login is refused: what the initiator is told, and the true cause.
+type refusal struct {
+	reason srp.RejReason
+	cause  error
+}
+
+func (r refusal) refused() bool { return r.cause != nil }
+
+// parseLogin reads the request in the form that its connection calls for. The request returned with
+// an error has the tag, if there was one.
+func parseLogin(req rdma.ConnRequest) (srp.LoginReq, error) {
+	if req.Info().IPAddressed {
+		return srp.ParseLoginReqRDMA(req.Private())
+	}
+	return srp.ParseLoginReq(req.Private())
+}
+
+// login examines one request and answers it.
+func (t *Target) login(req rdma.ConnRequest) {
+	ctx, cancel := context.WithTimeout(t.ctx, t.cfg.Limits.LoginTime)
+	defer cancel()
+	r, err := parseLogin(req)
+	if err != nil {
+		t.refuse(req, &r, refusal{srp.RejNoReason, err})
+		return
+	}
+	if why := t.admit(ctx, req, &r); why.refused() {
+		t.refuse(req, &r, why)
+	}
+}
+
+// admit takes a login through its checks, cheap ones first, and accepts it.
+func (t *Target) admit(ctx context.Context, req rdma.ConnRequest, r *srp.LoginReq) refusal {
+	if _, reason, ok := channel.CheckLogin(r, &t.policy, 0); !ok {
+		return refusal{reason, fmt.Errorf("%v", reason)}
+	}
+	grant, why := t.authorize(ctx, req, r)
+	if why.refused() {
+		return why
+	}
+	a := &admission{t: t, req: req, login: r, grant: grant, key: nexusKey{r.Initiator, r.Target}}
+	if err := t.reactor.Call(ctx, a.reserve); err != nil {
+		return refusal{srp.RejResources, errors.Join(errStopped, err)}
+	}
+	if a.why.refused() {
+		return a.why
+	}
+	return a.accept(ctx)
+}
+
+func (t *Target) authorize(ctx context.Context, req rdma.ConnRequest, r *srp.LoginReq) (Grant, refusal) {
+	if t.cfg.Authorizer == nil {
+		return Grant{}, refusal{}
+	}
+	grant, err := t.cfg.Authorizer.Authorize(ctx, Login{Initiator: r.Initiator, Target: r.Target, Info: req.Info()})
+	switch {
+	case err == nil:
+		return grant, refusal{}
+	case errors.Is(err, ErrDenied):
+		return Grant{}, refusal{srp.RejNexus, err}
+	}
+	return Grant{}, refusal{srp.RejNoReason, fmt.Errorf("the authoriser gave no answer: %w", err)}
+}
+
+// admission is a login that has been authorised.
+type admission struct {
+	t     *Target
+	req   rdma.ConnRequest
+	login *srp.LoginReq
+	grant Grant
+	key   nexusKey
+	terms channel.Terms
+	why   refusal
+}
+
+// reserve counts the channel, so that no limit is passed however many logins run at once. It runs in
+// the reactor's goroutine.
+func (a *admission) reserve() {
+	t := a.t
+	s := t.sessions[a.key]
+	existing := t.pending[a.key]
+	if s != nil {
+		existing += s.nexus.Channels()
+	}
+	terms, reason, ok := channel.CheckLogin(a.login, &t.policy, existing)
+	if !ok {
+		a.why = refusal{reason, fmt.Errorf("%v: it has %d", reason, existing)}
+		return
+	}
+	if a.why = t.room(existing == 0 || terms.Replace); a.why.refused() {
+		return
+	}
+	if terms.Replace && s != nil && !t.cfg.ReplaceFromAnywhere && !s.from(a.req.Info()) {
+		a.why = refusal{srp.RejNexus, errStranger}
+		return
+	}
+	a.terms = terms
+	t.pending[a.key]++
+	t.promised++
+}
+
+// room tells whether there may be one more channel.
+func (t *Target) room(first bool) refusal {
+	used := t.links + t.promised
+	switch {
+	case t.closing:
+		return refusal{srp.RejResources, errStopped}
+	case used >= t.cfg.Limits.Channels:
+		return refusal{srp.RejResources, fmt.Errorf("%w: %d, of %d sessions", errChannels, used, len(t.sessions))}
+	case !first && used >= t.cfg.Limits.Channels-t.cfg.Limits.Reserve:
+		return refusal{srp.RejChannelLimit, fmt.Errorf("%w: %d of %d are in use, %d are reserved",
+			errReserved, used, t.cfg.Limits.Channels, t.cfg.Limits.Reserve)}
+	}
+	return refusal{}
+}
+
+// unreserve undoes reserve. It runs in the reactor's goroutine.
+func (a *admission) unreserve() {
+	a.t.promised--
+	if a.t.pending[a.key]--; a.t.pending[a.key] == 0 {
+		delete(a.t.pending, a.key)
+	}
+}
+
+// accept makes the channel and answers the request. What fails leaves nothing.
+func (a *admission) accept(ctx context.Context) refusal {
+	t := a.t
+	cs := &conn.Session{Initiator: a.key.initiator, Target: a.key.target}
+	ch, err := conn.NewChannel(conn.ChannelConfig{
+		Reactor: t.reactor, Device: a.req.Device(), Plan: t.cfg.Plan, Terms: a.terms, Held: true,
+		Handler: handler{t}, Session: cs, Timing: t.cfg.Timing, OnEnd: t.channelEnded,
+	})
+	if err == nil {
+		var failed error
+		err = t.reactor.Call(ctx, func() {
+			a.unreserve()
+			if failed = ch.Accept(a.req); failed == nil {
+				t.join(a, ch, cs)
+			}
+		})
+		if err == nil && failed == nil {
+			return refusal{}
+		}
+		if err == nil {
+			err = errors.Join(failed, ch.Discard())
+			return refusal{srp.RejResources, err}
+		}
+		err = errors.Join(err, ch.Discard())
+	}
+	// The reactor may have ended, and its state with it.
+	if e := t.reactor.Call(context.WithoutCancel(ctx), a.unreserve); e != nil {
+		err = errors.Join(err, e)
+	}
+	return refusal{srp.RejResources, err}
+}
+
+// refuse answers a request with SRP_LOGIN_REJ, and says why to the operator.
+func (t *Target) refuse(req rdma.ConnRequest, r *srp.LoginReq, why refusal) {
+	info := req.Info()
+	if errors.Is(why.cause, rdma.ErrGone) {
+		t.counts.abandoned.Add(1)
+		t.log.Info("login given up by the initiator", "initiator", r.Initiator, "address", info.Remote)
+		return
+	}
+	t.counts.refuse(why.reason.String())
+	t.log.Warn("login refused", "initiator", r.Initiator, "target", r.Target, "address", info.Remote, "gid", info.RemoteGID,
+		"reason", why.reason, "cause", why.cause)
+	rej := channel.Reject(r.Tag, why.reason)
+	if err := req.Reject(rdma.RejectConsumer, rej.Append(nil)); err != nil && !errors.Is(err, rdma.ErrGone) {
+		t.log.Warn("a refusal could not be sent", "initiator", r.Initiator, "address", info.Remote, "error", err)
+	}
+}

@@ -1,0 +1,500 @@
+package target
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gosrpt/gosrpt/core/internal/leaktest"
+	"github.com/gosrpt/gosrpt/core/rdma"
+	"github.com/gosrpt/gosrpt/core/rdma/rdmatest"
+	"github.com/gosrpt/gosrpt/core/srp"
+)
+
+// knocker logs in with raw requests.
+type knocker struct {
+	g    *rig
+	loop *rdmatest.Loop
+	dev  *rdmatest.Device
+}
+
+func (g *rig) knocker(dev *rdmatest.Device) *knocker {
+	return &knocker{g: g, dev: dev, loop: rdmatest.NewLoop(g.t, dev, rdma.CQConfig{Depth: 4096})}
+}
+
+// request is a login request that is in order.
+func request() srp.LoginReq {
+	return srp.LoginReq{Tag: 0x1122334455667788, MaxITIU: 8260, Formats: 6, Flags: srp.LoginImmediate,
+		ImmediateOffset: 68, Initiator: initiatorID, Target: targetID}
+}
+
+// knock sends private data and returns the queue pair and what came of it.
+func (k *knocker) knock(private []byte) (*rdmatest.End, rdma.Completion) {
+	k.g.t.Helper()
+	e := k.loop.NewEnd(rdma.QPConfig{SendDepth: 32, RecvDepth: 32})
+	e.Connect(rdma.ConnectParams{Remote: rdma.Service{Addr: k.g.remote()}, Private: private})
+	return e, e.Next()
+}
+
+// accepted logs in and returns the queue pair and the response.
+func (k *knocker) accepted(r srp.LoginReq) (*rdmatest.End, srp.LoginRsp) {
+	k.g.t.Helper()
+	e, c := k.knock(r.AppendRDMA(nil))
+	if c.Event != rdma.EventEstablished {
+		k.g.t.Fatalf("%+v", c)
+	}
+	rsp, err := srp.ParseLoginRsp(c.Data)
+	if err != nil {
+		k.g.t.Fatal(err)
+	}
+	return e, rsp
+}
+
+// refused logs in and returns the reason that it is refused with.
+func (k *knocker) refused(private []byte) srp.LoginRej {
+	k.g.t.Helper()
+	e, c := k.knock(private)
+	e.Close()
+	if c.Event != rdma.EventRejected || c.Reason != rdma.RejectConsumer {
+		k.g.t.Fatalf("%+v", c)
+	}
+	rej, err := srp.ParseLoginRej(c.Data)
+	if err != nil {
+		k.g.t.Fatal(err)
+	}
+	return rej
+}
+
+func TestLoginFormFollowsFromTheAddressing(t *testing.T) {
+	leaktest.Check(t)
+	g := newRig(t)
+	ip := g.knocker(g.peer)
+	req := request()
+	e, c := ip.knock(req.AppendRDMA(nil))
+	want := "c000000000000010" + "1122334455667788" + "00002054" + "00000200" + "0006" + "80" + strings.Repeat("00", 25)
+	if got := hex.EncodeToString(c.Data[:srp.LoginRspLen]); got != want {
+		t.Errorf("RDMA/CM form: answered\n%s, want\n%s", got, want)
+	}
+	e.Disconnect()
+	native := g.knocker(g.nativeDevice())
+	e, c = native.knock(req.Append(nil))
+	if got := hex.EncodeToString(c.Data[:min(len(c.Data), srp.LoginRspLen)]); got != want {
+		t.Errorf("IB CM form: answered\n%s, want\n%s", got, want)
+	}
+	e.Disconnect()
+	for _, b := range [][]byte{nil, make([]byte, 56)} { // an empty request is padded with zeros
+		if rej := ip.refused(b); rej.Reason != srp.RejITIULength {
+			t.Errorf("zeros: %v", rej.Reason)
+		}
+	}
+	wrong := req.AppendRDMA(nil)
+	wrong[11] = 2
+	if rej := ip.refused(wrong); rej.Reason != srp.RejNoReason || rej.Tag != req.Tag {
+		t.Errorf("type 2: %v", rej)
+	}
+	g.empty()
+}
+
+// nativeDevice connects without IP addressing.
+func (g *rig) nativeDevice() *rdmatest.Device {
+	return g.provider.Add(rdmatest.DeviceConfig{Name: "ib0", Native: true, Addrs: []netip.Addr{netip.MustParseAddr("10.9.9.9")}})
+}
+
+func TestRefusedLoginSaysWhyAndLeavesNothing(t *testing.T) {
+	leaktest.Check(t)
+	g := newRig(t)
+	k := g.knocker(g.peer)
+	cases := []struct {
+		name   string
+		change func(*srp.LoginReq)
+		reason srp.RejReason
+	}{
+		{"IU of 63", func(r *srp.LoginReq) { r.MaxITIU = 63 }, srp.RejITIULength},
+		{"IU of one too many", func(r *srp.LoginReq) { r.MaxITIU = 8277 }, srp.RejITIULength},
+		{"all ones", func(r *srp.LoginReq) { r.MaxITIU = 1<<32 - 1 }, srp.RejITIULength},
+		{"no format", func(r *srp.LoginReq) { r.Formats = 0 }, srp.RejFormat},
+		{"unknown format", func(r *srp.LoginReq) { r.Formats = 0x0e }, srp.RejFormat},
+		{"other target", func(r *srp.LoginReq) { r.Target[3] ^= 1 }, srp.RejNexus},
+		{"no initiator", func(r *srp.LoginReq) { r.Initiator = srp.PortID{} }, srp.RejNexus},
+		{"action 2", func(r *srp.LoginReq) { r.Flags |= 2 }, srp.RejNoReason},
+		{"reserved flag", func(r *srp.LoginReq) { r.Flags |= 4 }, srp.RejNoReason},
+	}
+	for i := range 1000 {
+		c := cases[i%len(cases)]
+		r := request()
+		c.change(&r)
+		r.Tag += srp.Tag(i)
+		if rej := k.refused(r.AppendRDMA(nil)); rej.Reason != c.reason || rej.Tag != r.Tag || rej.Formats != 6 {
+			t.Fatalf("%s: %+v", c.name, rej)
+		}
+	}
+	g.empty()
+	s := g.stats()
+	total := uint64(0)
+	for _, n := range s.RefusedBy {
+		total += n
+	}
+	if s.Refused != 1000 || total != 1000 || s.Accepted != 0 || len(s.RefusedBy) != 4 {
+		t.Errorf("%+v", s)
+	}
+	if !strings.Contains(g.log.String(), "login refused") {
+		t.Error("nothing was logged")
+	}
+}
+
+func TestLoginBoundsThatAreAccepted(t *testing.T) {
+	leaktest.Check(t)
+	g := newRig(t)
+	k := g.knocker(g.peer)
+	for _, c := range []struct {
+		name      string
+		change    func(*srp.LoginReq)
+		immediate bool
+	}{
+		{"IU of 64", func(r *srp.LoginReq) { r.MaxITIU = 64 }, true},
+		{"largest IU", func(r *srp.LoginReq) { r.MaxITIU = 8276 }, true},
+		{"direct only", func(r *srp.LoginReq) { r.Formats = 2 }, true},
+		{"immediate not asked for", func(r *srp.LoginReq) { r.Flags = 0 }, false},
+		{"immediate offset 51", func(r *srp.LoginReq) { r.ImmediateOffset = 51 }, false},
+		{"immediate offset 52", func(r *srp.LoginReq) { r.ImmediateOffset = 52 }, true},
+		{"immediate offset 513", func(r *srp.LoginReq) { r.ImmediateOffset = 513 }, false},
+	} {
+		r := request()
+		c.change(&r)
+		e, rsp := k.accepted(r)
+		if got := rsp.Flags&srp.LoginRspImmediate != 0; got != c.immediate {
+			t.Errorf("%s: immediate %v", c.name, got)
+		}
+		e.Disconnect()
+		g.empty()
+	}
+}
+
+func TestManyChannelsOfOneHostKeepNoOtherOut(t *testing.T) {
+	leaktest.Check(t)
+	g := newRig(t, func(g *rig) {
+		g.cfg.Limits = Limits{Channels: 20, ChannelsPerNexus: 8, Reserve: 4}
+	})
+	k := g.knocker(g.peer)
+	multi := func(host byte) srp.LoginReq {
+		r := request()
+		r.Flags, r.Initiator[0] = srp.LoginFlags(srp.ActionMulti), host
+		return r
+	}
+	for _, host := range []byte{1, 2} {
+		granted := 0
+		for i := range 44 {
+			r := multi(host)
+			e, c := k.knock(r.AppendRDMA(nil))
+			if c.Event == rdma.EventEstablished {
+				if granted++; granted > 8 {
+					t.Fatalf("host %d: channel %d was granted", host, i)
+				}
+				continue
+			}
+			want := "c200000000010006" + "1122334455667788"
+			if got := hex.EncodeToString(c.Data[:16]); c.Reason != rdma.RejectConsumer || got != want {
+				t.Fatalf("host %d: %v %s", host, c.Reason, got)
+			}
+			e.Close()
+		}
+		if granted != 8 {
+			t.Errorf("host %d: %d channels", host, granted)
+		}
+	}
+	// 16 of 20 are in use, 4 are reserved: for first channels only.
+	for host := byte(3); host < 7; host++ {
+		k.accepted(multi(host))
+		r := multi(host)
+		if rej := k.refused(r.AppendRDMA(nil)); host < 6 && rej.Reason != srp.RejChannelLimit {
+			t.Errorf("second channel of host %d: %v", host, rej.Reason)
+		}
+	}
+	r := multi(7)
+	if rej := k.refused(r.AppendRDMA(nil)); rej.Reason != srp.RejResources {
+		t.Errorf("a channel beyond the limit: %v", rej.Reason)
+	}
+	k.loop.Close()
+	g.empty()
+}
+
+func TestSingleLoginReplacesTheOldSession(t *testing.T) {
+	leaktest.Check(t)
+	g := newRig(t)
+	old := g.ready()
+	g.hold()
+	results := begin(t, old, 8)
+	g.inStore(8)
+	k := g.knocker(g.peer)
+	e, rsp := k.accepted(request())
+	if rsp.Flags&srp.ResultMask != srp.ResultTerminated {
+		t.Errorf("result %x", rsp.Flags)
+	}
+	for range 8 {
+		if r := <-results; r.Err == nil {
+			t.Errorf("a command of the old channel ended with status %x", r.Status)
+		}
+	}
+	// A command of the new channel waits until the store has let go of the old ones.
+	_, mem := g.registered(4096)
+	f := srp.CmdFields{Tag: 1, CDB: make([]byte, 6)}
+	n := copy(mem.Bytes(), f.Append(nil))
+	e.Receive(rdma.Work{ID: 9, Op: rdma.OpRecv, SGL: []rdma.SGE{{Region: mem, Off: 1024, Len: 512}}})
+	e.Send(rdma.Work{Op: rdma.OpSend, SGL: []rdma.SGE{{Region: mem, Len: uint64(n)}}})
+	g.waitFor("the command has arrived", func() bool {
+		for _, s := range g.target.sessions {
+			for _, l := range s.links {
+				if w := l.ch.Stats(); w.Window == 15 && w.Active == 1 && w.Protocol.Commands == 0 {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	g.release()
+	if c := e.Next(); c.Op != rdma.OpRecv || c.Status != rdma.StatusOK || mem.Bytes()[1024] != byte(srp.OpRsp) {
+		t.Fatalf("%+v", c)
+	}
+	e.Disconnect()
+	old.Close()
+	g.empty()
+}
+
+func (g *rig) registered(n int) ([]byte, rdma.Region) {
+	g.t.Helper()
+	r, err := g.peer.Register(make([]byte, n), 0)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return r.Bytes(), r
+}
+
+func TestSessionCannotBeReplacedFromElsewhere(t *testing.T) {
+	leaktest.Check(t)
+	for _, anywhere := range []bool{false, true} {
+		g := newRig(t, func(g *rig) { g.cfg.ReplaceFromAnywhere = anywhere })
+		s := g.ready()
+		other := g.provider.Add(rdmatest.DeviceConfig{Name: "evil", Addrs: []netip.Addr{netip.MustParseAddr("10.6.6.6")}})
+		k := g.knocker(other)
+		r := request()
+		_, c := k.knock(r.AppendRDMA(nil))
+		if got := c.Event == rdma.EventEstablished; got != anywhere {
+			t.Errorf("replaced: %v, want %v", got, anywhere)
+		}
+		if !anywhere {
+			if rej, err := srp.ParseLoginRej(c.Data); err != nil || rej.Reason != srp.RejNexus {
+				t.Errorf("%+v %v", rej, err)
+			}
+			if err := tur(t, s, srp.LUN{}); err != nil {
+				t.Error(err)
+			}
+		}
+		k.loop.Close()
+		s.Close()
+		g.empty()
+	}
+}
+
+func TestReloginTwoHundredTimes(t *testing.T) {
+	leaktest.Check(t)
+	g := newRig(t)
+	bystander := g.ready(func(c *initiatorConfig) { c.Initiator[0] = 7 })
+	k := g.knocker(g.peer)
+	for i := range 200 {
+		if _, rsp := k.accepted(request()); i > 0 && rsp.Flags&srp.ResultMask > srp.ResultTerminated {
+			t.Fatalf("login %d: result %x", i, rsp.Flags)
+		}
+		if i%20 == 0 {
+			if err := bystander.Read(t.Context(), srp.LUN{}, 0, 8, make([]byte, 4096)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	g.waitFor("one channel is left of the others", func() bool { return g.target.links == 2 })
+	k.loop.Close()
+	bystander.Close()
+	g.empty()
+}
+
+// judge is an Authorizer that asks a function.
+type judge func(ctx context.Context, l Login) (Grant, error)
+
+func (j judge) Authorize(ctx context.Context, l Login) (Grant, error) { return j(ctx, l) }
+
+func TestAuthorizerDecides(t *testing.T) {
+	leaktest.Check(t)
+	answer := make(chan error, 1)
+	grant := Grant{}
+	g := newRig(t, func(g *rig) {
+		g.cfg.Authorizer = judge(func(_ context.Context, l Login) (Grant, error) {
+			if l.Initiator != initiatorID || l.Target != targetID || !l.Info.Remote.IsValid() {
+				t.Errorf("asked about %+v", l)
+			}
+			return grant, <-answer
+		})
+	})
+	k := g.knocker(g.peer)
+	r := request()
+	for _, c := range []struct {
+		err    error
+		reason srp.RejReason
+	}{{fmt.Errorf("not on a Monday: %w", ErrDenied), srp.RejNexus}, {errors.New("plugin is dead"), srp.RejNoReason}} {
+		answer <- c.err
+		if rej := k.refused(r.AppendRDMA(nil)); rej.Reason != c.reason {
+			t.Errorf("%v: %v", c.err, rej.Reason)
+		}
+		g.waitLog(c.err.Error())
+	}
+	grant.ReadOnly = true
+	answer <- nil
+	s := g.ready()
+	if err := s.Write(t.Context(), srp.LUN{}, 0, 1, make([]byte, 512)); sense(err) != [3]byte{7, 0x27, 0} {
+		t.Errorf("a read-only initiator wrote: %v", err)
+	}
+	s.Close()
+	g.empty()
+}
+
+func (g *rig) waitLog(what string) {
+	g.t.Helper()
+	g.waitFor("log of "+what, func() bool { return strings.Contains(g.log.String(), what) })
+}
+
+func TestLoginsAtOneTimeAreBounded(t *testing.T) {
+	leaktest.Check(t)
+	entered, leave := make(chan bool, 10), make(chan bool)
+	g := newRig(t, func(g *rig) {
+		g.cfg.Limits = Limits{Logins: 2}
+		g.cfg.Authorizer = judge(func(ctx context.Context, _ Login) (Grant, error) {
+			entered <- true
+			select {
+			case <-leave:
+			case <-ctx.Done():
+			}
+			return Grant{}, ctx.Err()
+		})
+	})
+	k := g.knocker(g.peer)
+	r := request()
+	var slow []*rdmatest.End
+	for range 2 {
+		e := k.loop.NewEnd(rdma.QPConfig{SendDepth: 1, RecvDepth: 1})
+		e.Connect(rdma.ConnectParams{Remote: rdma.Service{Addr: g.remote()}, Private: r.AppendRDMA(nil), Timeout: time.Minute})
+		<-entered
+		slow = append(slow, e)
+	}
+	if rej := k.refused(r.AppendRDMA(nil)); rej.Reason != srp.RejResources {
+		t.Errorf("a third login: %v", rej.Reason)
+	}
+	slow[0].Close() // it gives up
+	close(leave)
+	if c := slow[1].Next(); c.Event != rdma.EventEstablished {
+		t.Errorf("%+v", c)
+	}
+	g.waitFor("both are answered", func() bool { return len(g.target.logins) == 0 })
+	if s := g.stats(); s.Abandoned != 1 || s.Accepted != 1 || s.Pending != 0 {
+		t.Errorf("%+v", s)
+	}
+	k.loop.Close()
+	g.empty()
+}
+
+func TestShutdownGivesUpLoginsUnderWay(t *testing.T) {
+	leaktest.Check(t)
+	entered := make(chan bool, 1)
+	g := newRig(t, func(g *rig) {
+		g.cfg.Authorizer = judge(func(ctx context.Context, _ Login) (Grant, error) {
+			entered <- true
+			<-ctx.Done()
+			return Grant{}, ctx.Err()
+		})
+	})
+	k := g.knocker(g.peer)
+	r := request()
+	e := k.loop.NewEnd(rdma.QPConfig{SendDepth: 1, RecvDepth: 1})
+	e.Connect(rdma.ConnectParams{Remote: rdma.Service{Addr: g.remote()}, Private: r.AppendRDMA(nil), Timeout: time.Minute})
+	<-entered
+	g.shutdown()
+	if c := e.Next(); c.Event != rdma.EventRejected {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestAllowListKnowsEverySpelling(t *testing.T) {
+	id := srp.MakePortID(0x0011223344556677, 0x0002c90300a1b2c3)
+	login := func(ip string) Login {
+		return Login{Initiator: id, Info: rdma.ConnInfo{Remote: netip.AddrPortFrom(netip.MustParseAddr(ip), 1)}}
+	}
+	for _, c := range []struct {
+		name string
+		ok   bool
+	}{
+		{"0x00112233445566770002c90300a1b2c3", true},
+		{"00112233445566770002C90300A1B2C3", true},
+		{"0011:2233:4455:6677:0002:c903:00a1:b2c3", false}, // eight groups are an IPv6 address
+		{"0002:c903:00a1:b2c3", true},
+		{"0002c90300a1b2c3", true},
+		{" 10.0.0.7 ", true},
+		{"::ffff:10.0.0.7", true},
+		{"10.0.0.8", false},
+		{"0002:c903:00a1:b2c4", false},
+	} {
+		list, err := NewAllowList([]string{c.name})
+		if err != nil {
+			t.Errorf("%q: %v", c.name, err)
+			continue
+		}
+		if _, err := list.Authorize(t.Context(), login("10.0.0.7")); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrDenied) {
+			t.Errorf("%q: %v", c.name, err)
+		}
+	}
+	list, err := NewAllowList([]string{"fe80::1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := list.Authorize(t.Context(), login("fe80::1%eth0")); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{"", "host1", "0x12", "0002:c903", "10.0.0.0/8"} {
+		if _, err := NewAllowList([]string{bad}); !errors.Is(err, ErrConfig) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func FuzzLogin(f *testing.F) {
+	r := request()
+	f.Add(r.AppendRDMA(nil))
+	f.Add(r.Append(nil))
+	g := newRig(f)
+	k := g.knocker(g.peer)
+	f.Fuzz(func(t *testing.T, private []byte) {
+		if len(private) > 56 {
+			private = private[:56]
+		}
+		e, c := k.knock(private)
+		defer e.Close()
+		switch c.Event {
+		case rdma.EventEstablished:
+			if len(c.Data) < srp.LoginRspLen || c.Data[0] != byte(srp.OpLoginRsp) {
+				t.Fatalf("accepted with % x", c.Data)
+			}
+		case rdma.EventRejected:
+			reason := uint32(0)
+			if len(c.Data) >= srp.LoginRejLen {
+				reason = binary.BigEndian.Uint32(c.Data[4:])
+			}
+			if c.Reason != rdma.RejectConsumer || c.Data[0] != byte(srp.OpLoginRej) || reason < 0x10000 || reason > 0x10006 {
+				t.Fatalf("refused with %d, % x", c.Reason, c.Data)
+			}
+		default:
+			t.Fatalf("%+v", c)
+		}
+	})
+}

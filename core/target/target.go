@@ -1,0 +1,230 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/gosrpt/gosrpt/core/channel"
+	"github.com/gosrpt/gosrpt/core/conn"
+	"github.com/gosrpt/gosrpt/core/ioctx"
+	"github.com/gosrpt/gosrpt/core/lu"
+	"github.com/gosrpt/gosrpt/core/rdma"
+)
+
+// Target is a target port. Its methods may be called from any goroutine but the reactor's.
+type Target struct {
+	cfg     Config
+	log     hclog.Logger
+	policy  channel.Policy
+	reactor *conn.Reactor
+	luns    *lunMap
+	small   *ioctx.Arena // for units without a store
+	mapping *ioctx.Mapping
+
+	// The following belong to the reactor's goroutine.
+	sessions  map[nexusKey]*session
+	lastNexus lu.NexusID
+	links     int // channels, those that are ending included
+	pending   map[nexusKey]int
+	promised  int // the sum of pending
+	closing   bool
+	drained   chan struct{} // closed when closing and no channel is left
+
+	counts  counts
+	news    chan func()
+	newsOut sync.WaitGroup
+
+	state     sync.Mutex // guards what follows
+	listeners []rdma.Listener
+	stopped   bool
+	cancel    context.CancelFunc
+	ctx       context.Context
+	logins    chan struct{}
+	working   sync.WaitGroup
+}
+
+const (
+	// queueDepth is the depth asked for of each completion queue.
+	queueDepth = 16384
+	// smallArena is for the answers of units without a store: INQUIRY, REPORT LUNS.
+	smallArena = 1 << 20
+	// newsDepth bounds the log lines that wait to be written.
+	newsDepth = 512
+)
+
+// New makes a target and starts its reactor; nothing is listened on before Start. Shutdown frees it.
+// Errors of the configuration wrap ErrConfig.
+func New(cfg Config, log hclog.Logger) (*Target, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	t := &Target{
+		cfg: cfg, log: log.Named("target"), luns: newLUNMap(),
+		sessions: make(map[nexusKey]*session), pending: make(map[nexusKey]int),
+		drained: make(chan struct{}), news: make(chan func(), newsDepth), logins: make(chan struct{}, cfg.Limits.Logins),
+	}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.policy = channel.Policy{
+		Targets: cfg.PortIDs, MaxITIU: cfg.Plan.MaxRequestIU, MaxTIIU: cfg.Plan.MaxResponseIU,
+		Credits: uint32(cfg.Plan.Credits), MaxChannels: cfg.Limits.ChannelsPerNexus,
+		Immediate: cfg.Immediate, MaxTransfer: uint32(cfg.Plan.MaxTransfer),
+	}
+	r, err := conn.NewReactor(conn.ReactorConfig{Name: cfg.Name, Devices: cfg.Devices, QueueDepth: queueDepth})
+	if err != nil {
+		return nil, fmt.Errorf("target %s: %w", cfg.Name, err)
+	}
+	t.reactor = r
+	if err := t.makeSmallArena(); err != nil {
+		return nil, fmt.Errorf("target %s: %w", cfg.Name, errors.Join(err, r.Close(), t.freeSmallArena()))
+	}
+	t.luns.missing = mapped{unit: lu.NewMissing(cfg.Identity, t.luns), arena: t.small}
+	t.luns.known = mapped{unit: lu.NewWellKnown(cfg.Identity, t.luns), arena: t.small}
+	r.Start()
+	t.newsOut.Go(func() {
+		for tell := range t.news {
+			tell()
+		}
+	})
+	return t, nil
+}
+
+func (t *Target) makeSmallArena() error {
+	m, err := ioctx.Map(smallArena)
+	if err != nil {
+		return err
+	}
+	t.mapping = m
+	t.small, err = ioctx.NewArena(ioctx.ArenaConfig{Name: "answers", Memory: m.Bytes(), MaxWait: t.cfg.Plan.MaxWait})
+	if err != nil {
+		return err
+	}
+	for _, dev := range t.cfg.Devices {
+		if err := t.small.Register(dev); err != nil {
+			return err
+		}
+	}
+	return t.reactor.AddSource(t.small)
+}
+
+func (t *Target) freeSmallArena() error {
+	if t.mapping == nil {
+		return nil
+	}
+	if t.small != nil {
+		if err := t.small.Close(); err != nil {
+			return err // something still uses the memory: it stays mapped
+		}
+	}
+	return t.mapping.Close()
+}
+
+// Wake makes the reactor look at its sources: it is the wake-up call of backends in this process.
+// It may be called from any goroutine.
+func (t *Target) Wake() { t.reactor.Wake() }
+
+// Do runs f in the reactor's goroutine: for what touches a unit's guard, as when its backend is
+// replaced. f must not block. An error means that f was not run and never will be.
+func (t *Target) Do(ctx context.Context, f func()) error { return t.reactor.Call(ctx, f) }
+
+// tell has a log line written by a goroutine that may block, unlike the reactor's. A line that finds
+// no room is counted.
+func (t *Target) tell(write func()) {
+	select {
+	case t.news <- write:
+	default:
+		t.counts.unlogged.Add(1)
+	}
+}
+
+// Shutdown stops listening, refuses the logins under way, tells every initiator to go, waits for
+// their commands and channels to end, and frees the target. When ctx ends before that, the rest is
+// cut off, and the error says how many channels that were. It may be called twice.
+func (t *Target) Shutdown(ctx context.Context) error {
+	if !t.stopListening() {
+		return nil
+	}
+	t.working.Wait()
+	var left int
+	err := t.reactor.Call(ctx, t.closeAll)
+	if err == nil {
+		select {
+		case <-t.drained:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err != nil {
+		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if e := t.reactor.Call(c, func() { left = t.links }); e == nil {
+			err = fmt.Errorf("target %s: %d channels were cut off: %w", t.cfg.Name, left, err)
+		}
+	}
+	err = errors.Join(err, t.reactor.Close(), t.freeSmallArena())
+	close(t.news)
+	t.newsOut.Wait()
+	return err
+}
+
+// stopListening returns false if it was done before. It ends the goroutines that admit.
+func (t *Target) stopListening() bool {
+	t.state.Lock()
+	defer t.state.Unlock()
+	if t.stopped {
+		return false
+	}
+	t.stopped = true
+	t.cancel()
+	for _, l := range t.listeners {
+		if err := l.Close(); err != nil {
+			t.log.Warn("closing a listener", "service", l.Service().Addr, "error", err)
+		}
+	}
+	return true
+}
+
+// closeAll begins to end every channel. It runs in the reactor's goroutine.
+func (t *Target) closeAll() {
+	t.closing = true
+	for _, s := range t.sessions {
+		for _, l := range s.list() {
+			l.ch.Close(channel.CauseAdmin)
+		}
+	}
+	t.checkDrained()
+}
+
+func (t *Target) checkDrained() {
+	if !t.closing || t.links > 0 {
+		return
+	}
+	select {
+	case <-t.drained:
+	default:
+		close(t.drained)
+	}
+}
+
+// counts is what the target counts. They are read from other goroutines.
+type counts struct {
+	accepted, refused, abandoned, unlogged atomic.Uint64
+	mu                                     sync.Mutex
+	reasons                                map[string]uint64
+}
+
+func (c *counts) refuse(reason string) {
+	c.refused.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reasons == nil {
+		c.reasons = make(map[string]uint64)
+	}
+	c.reasons[reason]++
+}

@@ -1,0 +1,207 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ncw/directio"
+	"golang.org/x/sys/unix"
+
+	"github.com/gosrpt/gosrpt/plugins/backstore-file/internal/uring"
+	"github.com/gosrpt/gosrpt/sdk/backstore"
+)
+
+const (
+	// fencePoll is how often a busy lock is tried again.
+	fencePoll = 5 * time.Millisecond
+	// ringDepth is the number of requests in the kernel at once.
+	ringDepth = 256
+	// poolSize is the number of concurrent calls without io_uring.
+	poolSize = 32
+)
+
+// Backstore opens files.
+type Backstore struct{}
+
+// Open implements backstore.Backstore. It waits, until ctx ends, for an earlier process' I/O on the file to be over:
+// the exclusive flock on the descriptor that does the I/O is released by the kernel only when the last request
+// of it has landed.
+func (Backstore) Open(ctx context.Context, m map[string]string) (backstore.Store, error) {
+	cfg, err := parseConfig(m)
+	if err != nil {
+		return nil, &backstore.Error{Code: backstore.CodeInvalid, Err: err}
+	}
+	s, err := open(ctx, cfg)
+	if err != nil {
+		return nil, &backstore.Error{Code: backstore.CodeUnavailable, Err: fmt.Errorf("%s: %w", cfg.path, err)}
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, cfg config) (backstore.Store, error) {
+	if err := create(cfg); err != nil {
+		return nil, err
+	}
+	f, direct, notice, err := openFile(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &store{f: f, fd: int(f.Fd()), cfg: cfg, notice: notice}
+	if err := s.prepare(ctx, direct); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return s.withEngine()
+}
+
+// prepare takes the lock and learns the file's geometry.
+func (s *store) prepare(ctx context.Context, direct bool) error {
+	if err := fence(ctx, s.fd); err != nil {
+		return err
+	}
+	size, sector, err := geometry(s.f)
+	if err != nil {
+		return err
+	}
+	s.align = 1
+	if direct {
+		s.align = dioAlign(s.fd, sector)
+	}
+	unit := max(s.align, s.cfg.blockSize)
+	s.blocks = size / unit * unit / s.cfg.blockSize
+	s.physical = max(sector, s.align, s.cfg.blockSize)
+	switch {
+	case s.blocks == 0:
+		return fmt.Errorf("%d bytes are less than one block of %d; set size or use a larger file", size, unit)
+	case s.cfg.size != 0 && s.cfg.size != size:
+		return fmt.Errorf("has %d bytes but size says %d; make them agree", size, s.cfg.size)
+	}
+	return nil
+}
+
+// withEngine puts io_uring under s if the configuration and the kernel permit it.
+func (s *store) withEngine() (backstore.Store, error) {
+	if s.cfg.engine == pool || s.needsBounce() {
+		return s, nil
+	}
+	e, err := uring.New(s.fd, ringDepth)
+	if err == nil {
+		return &ringStore{store: s, engine: e}, nil
+	}
+	if s.cfg.engine == ioUring {
+		s.f.Close()
+		return nil, fmt.Errorf("engine io_uring: %w; use engine: auto or pool", err)
+	}
+	return s, nil
+}
+
+// create makes a sparse file if cfg asks for one and nothing is there.
+func create(cfg config) error {
+	_, err := os.Stat(cfg.path)
+	if !errors.Is(err, fs.ErrNotExist) || cfg.size == 0 {
+		return err
+	}
+	f, err := os.OpenFile(cfg.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(f.Truncate(cfg.size), f.Sync(), f.Close())
+	if err != nil {
+		return errors.Join(err, os.Remove(cfg.path))
+	}
+	return syncDir(filepath.Dir(cfg.path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// openFile opens for direct I/O as cfg says. A notice says why it is not in use although it was wanted.
+func openFile(cfg config) (f *os.File, direct bool, notice string, err error) {
+	mode := os.O_RDWR
+	if cfg.readOnly {
+		mode = os.O_RDONLY
+	}
+	if cfg.direct != off {
+		f, err = directio.OpenFile(cfg.path, mode, 0)
+		if err == nil {
+			return f, true, "", nil
+		}
+		if !errors.Is(err, unix.EINVAL) {
+			return nil, false, "", bare(err)
+		}
+		if cfg.direct == on {
+			return nil, false, "", fmt.Errorf("the file system refuses direct I/O; use direct: auto or off, or another file system")
+		}
+		notice = "buffered I/O: the file system refuses direct I/O"
+	}
+	f, err = os.OpenFile(cfg.path, mode, 0)
+	if err != nil {
+		return nil, false, "", bare(err)
+	}
+	return f, false, notice, nil
+}
+
+// bare drops the path that os puts into errors; the caller names it.
+func bare(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// fence takes the exclusive lock.
+func fence(ctx context.Context, fd int) error {
+	for {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("another process has it open as a backstore, or its last I/O is not over yet: %w", ctx.Err())
+		case <-time.After(fencePoll):
+		}
+	}
+}
+
+// geometry returns the size of a file or device and its logical sector size, all in bytes.
+func geometry(f *os.File) (size, sector int64, err error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	switch {
+	case st.Mode().IsRegular():
+		return st.Size(), 512, nil
+	case st.Mode()&fs.ModeDevice != 0 && st.Mode()&fs.ModeCharDevice == 0:
+		size, err = f.Seek(0, 2)
+		if err != nil {
+			return 0, 0, err
+		}
+		n, err := unix.IoctlGetInt(int(f.Fd()), unix.BLKSSZGET)
+		return size, int64(n), err
+	}
+	return 0, 0, fmt.Errorf("is neither a regular file nor a block device")
+}
+
+// dioAlign returns the alignment of offsets and lengths that direct I/O on fd demands: the kernel's own word
+// (statx STATX_DIOALIGN, Linux 6.1) or, where it does not say, the sector size, at least 512.
+func dioAlign(fd int, sector int64) int64 {
+	var st unix.Statx_t
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN, &st)
+	if err == nil && st.Mask&unix.STATX_DIOALIGN != 0 && st.Dio_offset_align != 0 {
+		return max(int64(st.Dio_offset_align), int64(512))
+	}
+	return max(sector, 512)
+}

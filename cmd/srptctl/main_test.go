@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/gosrpt/gosrpt/core/admin"
+	"github.com/gosrpt/gosrpt/core/admin/adminpb"
+)
+
+// fixed is a daemon that says the same always.
+type fixed struct{}
+
+func (fixed) Status() *adminpb.StatusReply {
+	return &adminpb.StatusReply{
+		Version: "v1", Provider: "roce", IdExt: "0011", IocGuid: "0022", Sessions: 1,
+		Listeners: []*adminpb.Listener{{Address: "10.0.0.1:5555", Device: "eth0", State: "listening"}},
+		Luns:      []*adminpb.Lun{{Lun: 3, Name: "disk3", Plugin: "backstore-file", Blocks: 2048, BlockSize: 512, State: "ready", Notice: "buffered I/O"}},
+		Counters:  map[string]uint64{"logins_accepted": 4, "nothing": 0},
+	}
+}
+
+func (fixed) Sessions() *adminpb.SessionsReply {
+	return &adminpb.SessionsReply{Sessions: []*adminpb.Session{{Id: 7, InitiatorPortId: "0xabc", Channels: []*adminpb.Channel{{Qpn: 17, Remote: "10.0.0.9:4791", State: "live"}}}}}
+}
+
+func (fixed) ConnectInfo() *adminpb.ConnectInfoReply {
+	return &adminpb.ConnectInfoReply{Infos: []*adminpb.ConnectInfo{{Address: "10.0.0.1:5555", AddTarget: "id_ext=0011,ioc_guid=0022,dest=10.0.0.1:5555"}}}
+}
+
+func (fixed) Logout(_ context.Context, id uint64) error {
+	if id == 7 {
+		return nil
+	}
+	return admin.ErrNoSession
+}
+
+func serveFixed(t *testing.T) (socket string) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "s")
+	s, err := admin.Serve(admin.Config{Socket: socket}, fixed{}, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return socket
+}
+
+// ctl runs the command and returns what it prints.
+func ctl(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	root, out := newRoot(), &bytes.Buffer{}
+	root.SetArgs(args)
+	root.SetOut(out)
+	err := root.Execute()
+	return out.String(), err
+}
+
+func TestCommandsPrintWhatTheDaemonSays(t *testing.T) {
+	socket := serveFixed(t)
+	cases := map[string][]string{
+		"status":       {"srptd v1", "10.0.0.1:5555", "eth0", "disk3", "1.0 MiB", "ready", "buffered I/O", "logins_accepted"},
+		"sessions":     {"0xabc", "10.0.0.9:4791", "17", "live"},
+		"connect-info": {"id_ext=0011,ioc_guid=0022,dest=10.0.0.1:5555"},
+	}
+	for cmd, want := range cases {
+		out, err := ctl(t, "--socket", socket, cmd)
+		if err != nil {
+			t.Errorf("%s: %v", cmd, err)
+		}
+		for _, w := range want {
+			if !strings.Contains(out, w) {
+				t.Errorf("%s: no %q in\n%s", cmd, w, out)
+			}
+		}
+		if strings.Contains(out, "nothing") {
+			t.Errorf("%s: shows a counter that is zero", cmd)
+		}
+	}
+}
+
+func TestEveryAnswerIsToBeHadAsJSON(t *testing.T) {
+	socket := serveFixed(t)
+	for _, cmd := range []string{"status", "sessions", "connect-info"} {
+		out, err := ctl(t, "--socket", socket, "--output", "json", cmd)
+		if err != nil || !json.Valid([]byte(out)) {
+			t.Errorf("%s: %v\n%s", cmd, err, out)
+		}
+	}
+}
+
+func TestLogoutOfNobodySaysWhereToLook(t *testing.T) {
+	socket := serveFixed(t)
+	if _, err := ctl(t, "--socket", socket, "logout", "7"); err != nil {
+		t.Errorf("logout 7: %v", err)
+	}
+	_, err := ctl(t, "--socket", socket, "logout", "8")
+	if err == nil || !strings.Contains(err.Error(), "srptctl sessions") {
+		t.Errorf("logout 8: %v", err)
+	}
+}
+
+func TestExitCodesTellUsageFromFailureFromNoDaemon(t *testing.T) {
+	socket := serveFixed(t)
+	nobody := filepath.Join(t.TempDir(), "none")
+	cases := []struct {
+		args []string
+		want int
+	}{
+		{[]string{"--socket", socket, "connect-info"}, 0},
+		{[]string{"--socket", nobody, "status"}, exitUnreachable},
+		{[]string{"--socket", socket, "logout", "8"}, exitFailed},
+		{[]string{"--socket", socket, "logout"}, exitUsage},
+		{[]string{"--socket", socket, "logout", "x"}, exitUsage},
+		{[]string{"status", "extra"}, exitUsage},
+		{[]string{"--nonsense"}, exitUsage},
+		{[]string{"--socket", socket, "--output", "xml", "status"}, exitUsage},
+		{[]string{"bench", "--pattern", "sideways"}, exitUsage},
+		{[]string{"bench", "--block", "0"}, exitUsage},
+		{[]string{"bench", "--block", "1GiB"}, exitUsage},
+		{[]string{"bench", "--depth", "0"}, exitUsage},
+		{[]string{"bench", "--pattern", "write"}, exitUsage},
+		{[]string{"bench", "--verify"}, exitUsage},
+		{[]string{"bench", "--connect", "nowhere", "--id-ext", "1", "--ioc-guid", "1"}, exitUsage},
+		{[]string{"--socket", nobody, "bench"}, exitUnreachable},
+		{[]string{"bench", "--file", nobody}, exitFailed},
+	}
+	for _, c := range cases {
+		if got := run(c.args); got != c.want {
+			t.Errorf("%v: exit code %d, want %d", c.args, got, c.want)
+		}
+	}
+}
+
+func TestLoopbackInitiatorTakesAnotherAddressThanTheTarget(t *testing.T) {
+	f := &benchFlags{connect: "127.0.0.2:5555", idExt: "1", iocGUID: "2", channels: 1, depth: 1}
+	cfg, err := f.target(t.Context(), &options{output: "text"})
+	if err != nil || cfg.Local == cfg.Remote.Addr() {
+		t.Errorf("from %v to %v, %v", cfg.Local, cfg.Remote, err)
+	}
+}

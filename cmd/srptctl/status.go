@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/gosrpt/gosrpt/core/admin"
+	"github.com/gosrpt/gosrpt/core/admin/adminpb"
+)
+
+func statusCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "show what the target serves and its counters", Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := call(c.Context(), o, &adminpb.StatusRequest{}, adminpb.AdminClient.Status)
+			if err != nil {
+				return err
+			}
+			return o.show(c.OutOrStdout(), s, func(w io.Writer) { writeStatus(w, s) })
+		},
+	}
+}
+
+func writeStatus(w io.Writer, s *adminpb.StatusReply) {
+	fmt.Fprintf(w, "srptd %s\tup %s\tprovider %s\n", s.Version, time.Duration(s.UptimeSeconds)*time.Second, s.Provider)
+	fmt.Fprintf(w, "target\tid_ext %s\tioc_guid %s\n", s.IdExt, s.IocGuid)
+	fmt.Fprintf(w, "sessions\t%d\n", s.Sessions)
+	for _, l := range s.Listeners {
+		fmt.Fprintf(w, "listener\t%s\t%s\t%s\n", l.Address, l.Device, l.State)
+	}
+	for _, l := range s.Luns {
+		mode := "read-write"
+		if l.ReadOnly {
+			mode = "read-only"
+		}
+		fmt.Fprintf(w, "lun %d\t%s\t%s\t%s\t%s\t%s\n", l.Lun, l.Name, l.Plugin,
+			humanize.IBytes(l.Blocks*uint64(l.BlockSize)), mode, l.State)
+		if l.Notice != "" {
+			fmt.Fprintf(w, "\t%s\n", l.Notice)
+		}
+	}
+	writeCounters(w, "refused logins", s.RefusedLogins)
+	writeCounters(w, "counters", s.Counters)
+	for _, d := range s.Devices {
+		writeCounters(w, "device "+d.Name, d.Counters)
+	}
+}
+
+// writeCounters lists the counters that are not zero, in order of name.
+func writeCounters(w io.Writer, title string, counters map[string]uint64) {
+	for _, name := range slices.Sorted(maps.Keys(counters)) {
+		if counters[name] != 0 {
+			fmt.Fprintf(w, "%s\t%s\t%d\n", title, name, counters[name])
+		}
+	}
+}
+
+func sessionsCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "sessions", Short: "list who is logged in", Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := call(c.Context(), o, &adminpb.SessionsRequest{}, adminpb.AdminClient.Sessions)
+			if err != nil {
+				return err
+			}
+			return o.show(c.OutOrStdout(), s, func(w io.Writer) { writeSessions(w, s) })
+		},
+	}
+}
+
+func writeSessions(w io.Writer, s *adminpb.SessionsReply) {
+	if len(s.Sessions) == 0 {
+		fmt.Fprintln(w, "nobody is logged in")
+		return
+	}
+	fmt.Fprintln(w, "SESSION\tINITIATOR\tAGE\tCHANNEL\tREMOTE\tLOCAL\tSTATE\tMTU\tCREDITS\tIN FLIGHT\tCOMMANDS\tREAD\tWRITTEN")
+	for _, s := range s.Sessions {
+		for _, c := range s.Channels {
+			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", s.Id, s.InitiatorPortId,
+				time.Duration(s.AgeSeconds)*time.Second, c.Qpn, c.Remote, c.Local, c.State, c.PathMtu, c.Credits,
+				c.InFlight, c.Commands, humanize.IBytes(c.BytesIn), humanize.IBytes(c.BytesOut))
+		}
+	}
+}
+
+func connectInfoCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "connect-info", Short: "print the line that logs a Linux initiator in", Args: noArgs,
+		Long: "Prints, for each address that the target listens at, the line to write to the initiator's\n" +
+			"/sys/class/infiniband_srp/srp-<device>-<port>/add_target.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			r, err := call(c.Context(), o, &adminpb.ConnectInfoRequest{}, adminpb.AdminClient.ConnectInfo)
+			if err != nil {
+				return err
+			}
+			return o.show(c.OutOrStdout(), r, func(w io.Writer) {
+				for _, i := range r.Infos {
+					fmt.Fprintln(w, i.AddTarget)
+				}
+			})
+		},
+	}
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "print the version", Args: noArgs,
+		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), "srptctl", admin.Version) },
+	}
+}
+
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes no argument, got %q", c.Name(), args[0])}
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/gosrpt/gosrpt/core/admin"
+	"github.com/gosrpt/gosrpt/core/admin/adminpb"
+	"github.com/gosrpt/gosrpt/core/target"
+	"github.com/gosrpt/gosrpt/sdk/backstore"
+)
+
+// askTime bounds how long the reactor may take to answer the operator.
+const askTime = 5 * time.Second
+
+// source shows the daemon to the control interface.
+type source struct{ d *daemon }
+
+// Status implements admin.Source.
+func (s source) Status() *adminpb.StatusReply {
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	c := s.d.cfg
+	r := &adminpb.StatusReply{
+		Version: admin.Version, Provider: c.Provider, IdExt: hex64(c.Target.IDExt), IocGuid: hex64(c.Target.IOCGUID),
+		UptimeSeconds: int64(time.Since(s.d.begin).Seconds()), ConfigFile: c.File,
+	}
+	st, err := s.d.target.Stats(ctx)
+	if err != nil {
+		r.Counters = map[string]uint64{"status_unanswered": 1}
+		s.d.log.Warn("the reactor does not answer", "error", err)
+	} else {
+		r.Sessions, r.RefusedLogins, r.Counters = uint32(st.Sessions), st.RefusedBy, engineCounters(&st)
+	}
+	for _, l := range s.d.target.Listening() {
+		r.Listeners = append(r.Listeners, &adminpb.Listener{Address: l.Addr.String(), Device: l.Device, State: "listening"})
+	}
+	for _, k := range s.d.disks {
+		r.Luns = append(r.Luns, k.status())
+	}
+	for _, dev := range s.d.devices {
+		r.Devices = append(r.Devices, &adminpb.Device{Name: dev.Name(), Counters: dev.Stats()})
+	}
+	return r
+}
+
+func engineCounters(st *target.Stats) map[string]uint64 {
+	m := map[string]uint64{
+		"logins_accepted": st.Accepted, "logins_refused": st.Refused, "logins_abandoned": st.Abandoned, "log_lines_lost": st.Unlogged,
+		"channels": uint64(st.Channels), "reactor_turns": st.Reactor.Turns, "reactor_parks": st.Reactor.Parks,
+		"completions": st.Reactor.Completions,
+	}
+	for name, a := range st.Arenas {
+		m["arena_"+name+"_held"] = uint64(a.Held)
+		m["arena_"+name+"_waited"] = a.Waited
+		m["arena_"+name+"_timed_out"] = a.TimedOut
+		m["arena_"+name+"_faults"] = a.Faults
+	}
+	return m
+}
+
+// status shows a disk.
+func (k *disk) status() *adminpb.Lun {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l := &adminpb.Lun{
+		Lun: uint32(k.cfg.LUN), Name: k.cfg.Name, Plugin: k.cfg.Plugin, State: k.state, Serial: k.serial(),
+		Naa: strings.TrimPrefix(k.identity().NAA.String(), "naa."), ReadOnly: k.cfg.ReadOnly,
+	}
+	if k.parts == nil {
+		return l
+	}
+	info := k.parts.device.Info()
+	l.Blocks, l.BlockSize, l.Notice = info.Blocks, info.BlockSize, info.Notice
+	l.ReadOnly = info.ReadOnly
+	if p := k.parts.plugin.Status(); p.State.String() != "running" || p.Waiting > 0 {
+		l.State = "waiting for its plugin, which is " + p.State.String()
+		if p.LastError != "" {
+			l.State += ": " + p.LastError
+		}
+	}
+	l.Counters = k.parts.counters()
+	return l
+}
+
+func (p *parts) counters() map[string]uint64 {
+	g, u, q, ps := p.guard.Stats(), p.device.Stats(), p.queue.Counters(), p.plugin.Status()
+	m := map[string]uint64{
+		"commands": u.Commands, "check_conditions": u.CheckConditions, "aborted": u.Aborted,
+		"reads": g.Reads, "writes": g.Writes, "flushes": g.Flushes, "bytes_read": g.BytesRead, "bytes_written": g.BytesWritten,
+		"store_refused": g.Refused, "store_expired": g.Expired, "store_overdue": g.Overdue, "store_breaches": g.Breaches,
+		"store_waiting": uint64(g.Waiting), "store_flying": uint64(g.Flying), "store_oldest_ms": uint64(g.Oldest.Milliseconds()),
+		"plugin_restarts": ps.Restarts, "plugin_resent": q.Resent, "plugin_doorbells": q.Rings,
+	}
+	for code, n := range g.Failed {
+		if n > 0 {
+			m["failed_"+strings.ReplaceAll(backstore.Code(code).String(), " ", "_")] = n
+		}
+	}
+	maps.DeleteFunc(m, func(_ string, v uint64) bool { return v == 0 })
+	return m
+}
+
+// Sessions implements admin.Source.
+func (s source) Sessions() *adminpb.SessionsReply {
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	list, err := s.d.target.Sessions(ctx)
+	if err != nil {
+		s.d.log.Warn("the reactor does not answer", "error", err)
+	}
+	r := &adminpb.SessionsReply{}
+	for _, i := range list {
+		r.Sessions = append(r.Sessions, session(&i))
+	}
+	return r
+}
+
+func session(i *target.SessionInfo) *adminpb.Session {
+	s := &adminpb.Session{
+		Id: i.ID, InitiatorPortId: i.Initiator.String(), TargetPortId: i.Target.String(), AgeSeconds: int64(i.Age.Seconds()),
+	}
+	for _, c := range i.Channels {
+		s.Channels = append(s.Channels, &adminpb.Channel{
+			Qpn: c.Info.RemoteQPN, Local: c.Info.Local.String(), Remote: c.Info.Remote.String(), Device: c.Info.Device,
+			State: c.State.String(), PathMtu: uint32(c.Info.PathMTU), Credits: int64(c.Window), InFlight: c.Active,
+			Commands: c.Protocol.Commands, BytesIn: c.BytesIn, BytesOut: c.BytesOut,
+		})
+	}
+	return s
+}
+
+// Logout implements admin.Source.
+func (s source) Logout(ctx context.Context, id uint64) error {
+	err := s.d.target.Logout(ctx, id)
+	if errors.Is(err, target.ErrNoSession) {
+		return admin.ErrNoSession
+	}
+	return err
+}
+
+// ConnectInfo implements admin.Source.
+func (s source) ConnectInfo() *adminpb.ConnectInfoReply {
+	r := &adminpb.ConnectInfoReply{}
+	t := s.d.cfg.Target
+	for _, l := range s.d.target.Listening() {
+		r.Infos = append(r.Infos, &adminpb.ConnectInfo{
+			Address:   l.Addr.String(),
+			AddTarget: fmt.Sprintf("id_ext=%s,ioc_guid=%s,dest=%s,cmd_sg_entries=255", hex64(t.IDExt), hex64(t.IOCGUID), dest(l.Addr)),
+		})
+	}
+	return r
+}
+
+// dest writes an address as the initiator's add_target file reads it. The zone of a link-local address is the initiator's
+// own interface, which only its operator knows.
+func dest(a netip.AddrPort) string {
+	if a.Addr().Zone() != "" {
+		a = netip.AddrPortFrom(a.Addr().WithZone("INTERFACE"), a.Port())
+	}
+	return a.String()
+}

@@ -1,0 +1,121 @@
+package config
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Config is a complete, validated configuration.
+type Config struct {
+	// File is the file that was read; empty if none.
+	File string `json:"file" yaml:"-"`
+	// Provider is the RDMA provider: "roce".
+	Provider string `json:"provider" yaml:"provider"`
+	// Listen is the addresses to accept logins at. Empty means every address of every interface that is up, but loopback.
+	Listen []netip.Addr `json:"listen" yaml:"listen"`
+	// Port is the RDMA/CM port.
+	Port uint16 `json:"port" yaml:"port"`
+	// Target is the target's identity on the wire.
+	Target Target `json:"target" yaml:"target"`
+	// Login bounds what initiators may ask for.
+	Login Login `json:"login" yaml:"login"`
+	// Session governs living sessions.
+	Session Session `json:"session" yaml:"session"`
+	// LUNs is the map of LUNs that every permitted initiator sees.
+	LUNs []LUN `json:"luns" yaml:"luns"`
+	// PluginDirs is where plugin executables are looked for, in order.
+	PluginDirs []string `json:"plugin_dir" yaml:"plugin_dir"`
+	// Plugin governs plugin processes.
+	Plugin Plugin `json:"plugin" yaml:"plugin"`
+	// Admin is the control interface.
+	Admin Admin `json:"admin" yaml:"admin"`
+	// Log governs logging.
+	Log Log `json:"log" yaml:"log"`
+	// RoCE governs the roce provider.
+	RoCE RoCE `json:"roce" yaml:"roce"`
+}
+
+// Target is the identity of the SRP target port (SRP r16a annex B).
+type Target struct {
+	// IDExt and IOCGUID are the two halves of the target port identifier, which initiators give as id_ext and ioc_guid.
+	IDExt   uint64 `json:"id_ext" yaml:"id_ext"`
+	IOCGUID uint64 `json:"ioc_guid" yaml:"ioc_guid"`
+}
+
+// Login bounds what initiators may ask for.
+type Login struct {
+	// Initiators lists the initiator port identifiers (32 hex digits), their GUID halves (16) or source addresses
+	// that may log in. Empty admits everybody.
+	Initiators []string `json:"initiators" yaml:"initiators"`
+	// MaxChannels is the most channels of one I_T nexus.
+	MaxChannels int `json:"max_channels" yaml:"max_channels"`
+	// TotalChannels is the most channels of all initiators.
+	TotalChannels int `json:"total_channels" yaml:"total_channels"`
+	// QueueDepth is the request limit granted to each channel.
+	QueueDepth int `json:"queue_depth" yaml:"queue_depth"`
+	// Immediate offers immediate data.
+	Immediate bool `json:"immediate" yaml:"immediate"`
+}
+
+// Session governs living sessions.
+type Session struct {
+	// DeadPeer is how long a silent peer is kept: the bound within which a session of a vanished initiator is freed.
+	DeadPeer time.Duration `json:"dead_peer" yaml:"dead_peer"`
+	// MaxTransfer is the longest transfer of one command in bytes, as reported in the Block Limits page.
+	MaxTransfer uint64 `json:"max_transfer" yaml:"max_transfer"`
+}
+
+// LUN is one logical unit.
+type LUN struct {
+	// LUN is the number, 0..16383.
+	LUN uint16 `json:"lun" yaml:"lun"`
+	// Name is the operator's name, unique. The identity shown to initiators derives from it unless Serial is set.
+	Name string `json:"name" yaml:"name"`
+	// Plugin is the name of the backstore's executable.
+	Plugin string `json:"plugin" yaml:"plugin"`
+	// Config is the plugin's own configuration.
+	Config map[string]string `json:"config" yaml:"config"`
+	// Serial is the unit serial number; empty means derived from the target's identity and Name.
+	Serial string `json:"serial" yaml:"serial"`
+	// ReadOnly refuses writes.
+	ReadOnly bool `json:"read_only" yaml:"read_only"`
+	// Arena is the memory shared with the plugin process for data in flight, in bytes.
+	Arena uint64 `json:"arena" yaml:"arena"`
+}
+
+// Plugin governs plugin processes.
+type Plugin struct {
+	// StartTimeout bounds the start of a plugin, up to its store being open.
+	StartTimeout time.Duration `json:"start_timeout" yaml:"start_timeout"`
+	// CallTimeout is the deadline of one request to a store.
+	CallTimeout time.Duration `json:"call_timeout" yaml:"call_timeout"`
+	// RestartWait is how long commands wait for a dead plugin's replacement before they fail retryably.
+	RestartWait time.Duration `json:"restart_wait" yaml:"restart_wait"`
+}
+
+// Admin is the control interface.
+type Admin struct {
+	// Socket is the path of the control socket.
+	Socket string `json:"socket" yaml:"socket"`
+	// Metrics is the address of the Prometheus endpoint, such as 127.0.0.1:9464; empty means none.
+	Metrics string `json:"metrics" yaml:"metrics"`
+}
+
+// Log governs logging.
+type Log struct {
+	// Level is trace, debug, info, warn or error.
+	Level string `json:"level" yaml:"level"`
+	// JSON writes one JSON object a line instead of text.
+	JSON bool `json:"json" yaml:"json"`
+}
+
+// RoCE governs the roce provider.
+type RoCE struct {
+	// TargetAckDelay is what the target tells initiators about its slowness: 4.096 us * 2^n
+	// (IBTA vol 1, 12.7.33). Virtual or slow peers want 22.
+	TargetAckDelay int `json:"target_ack_delay" yaml:"target_ack_delay"`
+	// ReceiveBuffer is the socket receive buffer asked for, in bytes.
+	ReceiveBuffer uint64 `json:"receive_buffer" yaml:"receive_buffer"`
+	// Segmentation lets the kernel cut bursts into packets (UDP_SEGMENT) where it can.
+	Segmentation bool `json:"segmentation" yaml:"segmentation"`
+}

@@ -1,0 +1,50 @@
+package config
+
+import "strings"
+
+// Key is one scalar setting.
+type Key struct {
+	// Name is the dotted key.
+	Name string
+	// Default is what holds when nobody sets it; its type is the setting's: string, int, bool or []string.
+	Default any
+	// Help says what it is, with units.
+	Help string
+}
+
+// Flag is the command line flag of the key, without dashes before it.
+func (k Key) Flag() string { return strings.NewReplacer(".", "-", "_", "-").Replace(k.Name) }
+
+// Env is the environment variable of the key.
+func (k Key) Env() string {
+	return "GOSRPT_" + strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_"))
+}
+
+// Keys lists every scalar setting. Durations and sizes are strings such as 30s and 64MiB.
+func Keys() []Key {
+	return []Key{
+		{"provider", "roce", "RDMA provider: roce"},
+		{"listen", []string{}, "addresses to accept logins at (default: all but loopback)"},
+		{"port", 5555, "RDMA/CM port"},
+		{"target.id_ext", "", "first half of the target port id, 16 hex digits (default: target.ioc_guid)"},
+		{"target.ioc_guid", "", "second half of the target port id, 16 hex digits (default: derived from the machine id)"},
+		{"login.initiators", []string{}, "initiator port ids, their GUIDs, or addresses that may log in (default: everybody)"},
+		{"login.max_channels", 16, "most channels of one initiator"},
+		{"login.total_channels", 256, "most channels of all initiators"},
+		{"login.queue_depth", 128, "request limit granted to each channel"},
+		{"login.immediate", true, "offer immediate data"},
+		{"session.dead_peer", "30s", "bound within which a vanished initiator's session is freed"},
+		{"session.max_transfer", "4MiB", "longest transfer of one command"},
+		{"plugin_dir", []string{"/usr/lib/gosrpt/plugins", "/usr/local/lib/gosrpt/plugins"}, "directories of plugin executables"},
+		{"plugin.start_timeout", "30s", "bound of a plugin's start"},
+		{"plugin.call_timeout", "60s", "deadline of one request to a store"},
+		{"plugin.restart_wait", "30s", "how long commands wait for a dead plugin's replacement"},
+		{"admin.socket", "/run/gosrpt/srptd.sock", "path of the control socket"},
+		{"admin.metrics", "", "address of the Prometheus endpoint (default: none)"},
+		{"log.level", "info", "trace, debug, info, warn or error"},
+		{"log.json", false, "log JSON objects instead of text"},
+		{"roce.target_ack_delay", 16, "slowness told to initiators, as n of 4.096us*2^n; 22 for virtual machines"},
+		{"roce.receive_buffer", "32MiB", "socket receive buffer asked for"},
+		{"roce.segmentation", true, "let the kernel cut bursts into packets"},
+	}
+}

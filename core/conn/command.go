@@ -75,10 +75,15 @@ func (c *Command) Refused(*ioctx.Lease) {
 
 // release gives the buffer back, or its place in the line.
 func (c *Command) release() {
+	c.unlease()
+	c.IU, c.arena = nil, nil
+}
+
+// unlease gives the buffer back, or its place in the line. A wait that was refused meanwhile left nothing to give.
+func (c *Command) unlease() {
 	if c.lease.Held() || c.lease.Waiting() {
 		c.lease.Release()
 	}
-	c.IU, c.arena = nil, nil
 }
 
 // TaskManagement is one task management function being performed. Its methods are called by the

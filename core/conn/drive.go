@@ -56,15 +56,18 @@ func (c *Channel) doSlot(a channel.Action) {
 	case channel.ActLease:
 		c.lease(&s.cmd, a)
 	case channel.ActUnlease:
-		s.cmd.lease.Release()
+		s.cmd.unlease()
 	case channel.ActCopy:
 		copy(s.cmd.lease.Bytes()[:a.N], c.m.Cmd(a.Slot).DataOut().Immediate())
 		c.stats.bytesOut += uint64(a.N)
 	case channel.ActReady:
 		c.cfg.Handler.DataReady(&s.cmd)
 	case channel.ActAbort:
-		c.stats.aborted++
-		c.cfg.Handler.Abort(&s.cmd)
+		// The handler may have finished the command in a Start that stood before this in the same Step.
+		if c.m.Executing(a.Slot) {
+			c.stats.aborted++
+			c.cfg.Handler.Abort(&s.cmd)
+		}
 	case channel.ActManage:
 		s.tm.slot, s.tm.IU, s.tm.Aborted = a.Slot, c.m.TaskMgmt(a.Slot), int(a.N)
 		c.cfg.Handler.TaskManagement(&s.tm)

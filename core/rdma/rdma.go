@@ -130,7 +130,8 @@ type QP interface {
 	Num() uint32
 	// PostSend queues work in order and returns how many were taken. All or some are taken until
 	// the send queue is full, then err is ErrFull; nothing after a refused one is taken. It never
-	// blocks. Work of a QP that is not connected yet, or is in error, is taken and flushed.
+	// blocks. Work of a QP that is not connected yet, or is in error, is taken and flushed; after
+	// EventDisconnected has been returned, err is ErrState.
 	PostSend(work []Work) (n int, err error)
 	// PostRecv queues receive buffers; as PostSend. It may be called before the QP is connected.
 	PostRecv(work []Work) (n int, err error)
@@ -141,7 +142,8 @@ type QP interface {
 	// data of the reply), EventRejected or EventFailed follows through Poll.
 	Connect(p ConnectParams) error
 	// Disconnect tells the peer to end the connection (DREQ) and puts the QP into error. Completions with StatusFlushed for
-	// all posted work follow, then EventDisconnected. It returns at once.
+	// all posted work follow, then EventDisconnected. It returns at once: ErrState if the QP was never connected, nil
+	// and no second event if the connection has ended already.
 	Disconnect() error
 	// Close destroys the QP at once. No completion of the QP is returned, and no memory of its
 	// work is touched, after it returns. The peer is told if it was connected.
@@ -310,7 +312,8 @@ type EventKind uint8
 const (
 	// EventEstablished: both sides agree. Receives may complete before it.
 	EventEstablished EventKind = iota + 1
-	// EventRejected: the peer refused; Reason and Data tell why.
+	// EventRejected: the peer refused; Reason and Data tell why. Where nobody listens the reason is
+	// RejectInvalidService. The QP can only be closed now.
 	EventRejected
 	// EventFailed: the connection could not be made: no answer, or no route.
 	EventFailed
@@ -322,7 +325,8 @@ const (
 // Status is how a Work ended.
 type Status uint8
 
-// The statuses, after IBTA vol 1, 11.6.2.
+// The statuses, after IBTA vol 1, 11.6.2. A message that is longer than the receive it meets ends with
+// StatusLocalLength there and with StatusRemoteInvalid at the sender, and ends the connection.
 const (
 	StatusOK Status = iota
 	StatusFlushed

@@ -132,12 +132,42 @@ func TestStoppedProcessIsKilledAtTheDeadlineOfClose(t *testing.T) {
 	await(t, p.Dead(), "death")
 }
 
+func TestOrderlyEndsCloseTheStoresHoweverLongItTakes(t *testing.T) {
+	for name, end := range map[string]func(*host.Process){
+		"close": func(p *host.Process) { p.Close(soon(t)) },
+		// A service manager that ends the daemon signals every process of it.
+		"SIGTERM first": func(p *host.Process) {
+			if err := syscall.Kill(p.PID(), syscall.SIGTERM); err != nil {
+				t.Error(err)
+			}
+			p.Close(soon(t))
+		},
+	} {
+		p := start(t, newArena(t, 4096), nil)
+		path := filepath.Join(t.TempDir(), "store")
+		open(t, p, map[string]string{"path": path, "close-delay": "2500ms"})
+		end(p)
+		if _, err := os.Stat(path + ".closed"); err != nil {
+			t.Errorf("%s: the store was not closed: %v", name, err)
+		}
+		if p.Ending() != "exit status 0" {
+			t.Errorf("%s: ending %q", name, p.Ending())
+		}
+	}
+}
+
 // TestKilledHostLeavesNoOrphan kills a process that has started a plugin, as the operator's kill -9 does.
 func TestKilledHostLeavesNoOrphan(t *testing.T) {
 	for _, state := range []string{"running", "stopped"} {
 		t.Run(state, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "-test.run=^TestHelperDaemon$", "-test.v")
-			cmd.Env = append(os.Environ(), "HOST_TEST_DAEMON=1")
+			// What a killed host cannot remove, the test does. A long path would not be used.
+			tmp, err := os.MkdirTemp("/tmp", "host")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(tmp)
+			cmd.Env = append(os.Environ(), "HOST_TEST_DAEMON=1", "TMPDIR="+tmp)
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)

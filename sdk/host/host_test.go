@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
@@ -37,7 +38,12 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "building the test plugin: %v\n%s", err, out)
 		return 1
 	}
-	return m.Run()
+	code := m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 const patience = 30 * time.Second

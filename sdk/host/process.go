@@ -53,6 +53,9 @@ type Process struct {
 
 // Start starts a plugin and gives it the arena. ctx bounds that.
 func Start(ctx context.Context, o Options) (*Process, error) {
+	if o.Arena == nil || o.Log == nil {
+		return nil, fmt.Errorf("host: plugin %s: an arena and a logger are needed", o.Path)
+	}
 	b, err := bridge.Start(ctx, bridge.Options{Path: o.Path, Args: o.Args, Env: o.Env, Log: o.Log})
 	if err != nil {
 		return nil, err

@@ -33,11 +33,12 @@ type QueueOptions struct {
 // A request's Data must lie in the arena. It belongs to the queue until Poll has returned the Result, or Close
 // has returned.
 type Queue struct {
-	info  backstore.Info
-	arena []byte
-	opt   QueueOptions
-	bell  *shm.Event
-	count counters
+	info   backstore.Info
+	memory *Arena
+	arena  []byte // memory's
+	opt    QueueOptions
+	bell   *shm.Event
+	count  counters
 
 	// Of the calling goroutine.
 	slots []slot
@@ -100,7 +101,7 @@ func NewQueue(info backstore.Info, arena *Arena, o QueueOptions) (*Queue, error)
 		return nil, fmt.Errorf("host: queue: %w", err)
 	}
 	q := &Queue{
-		info: info, arena: arena.Bytes(), opt: o, bell: bell, since: time.Now(),
+		info: info, memory: arena, arena: arena.Bytes(), opt: o, bell: bell, since: time.Now(),
 		slots: make([]slot, o.Entries), free: make([]uint32, 0, o.Entries), ended: make([]uint32, 0, o.Entries),
 	}
 	for i := range o.Entries {

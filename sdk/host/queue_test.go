@@ -66,6 +66,25 @@ func TestWallRefusesWhatTheStoreNeverSees(t *testing.T) {
 	}
 }
 
+func TestQueueOfAnotherArenaIsNotAttached(t *testing.T) {
+	a, b := newArena(t, 4096), newArena(t, 4096)
+	st := open(t, start(t, a, nil), nil)
+	q, err := host.NewQueue(st.Info(), b, host.QueueOptions{Entries: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	if err := st.Attach(soon(t), q); err == nil {
+		t.Error("it was attached: the plugin would read and write other memory than the queue's")
+	}
+	if _, err := host.NewQueue(st.Info(), a, host.QueueOptions{Entries: 5}); err == nil {
+		t.Error("a queue of five entries was made")
+	}
+	if _, err := host.NewArena(0); err == nil {
+		t.Error("an empty arena was made")
+	}
+}
+
 func TestFullQueueTakesNoMoreAndThenMore(t *testing.T) {
 	a := newArena(t, 1<<20)
 	q := queue(t, open(t, start(t, a, nil), nil), host.QueueOptions{Entries: 4})

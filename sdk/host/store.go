@@ -30,10 +30,11 @@ func (p *Process) Open(ctx context.Context, config map[string]string) (*Store, e
 	if err == nil && r.Store == 0 {
 		err = errors.New("host: the plugin names a store 0")
 	}
+	s := &Store{p: p, id: r.Store, info: info}
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.Close(ctx))
 	}
-	return &Store{p: p, id: r.Store, info: info}, nil
+	return s, nil
 }
 
 // infoOf checks what a plugin says of a store.
@@ -79,6 +80,9 @@ func (s *Store) NewQueue(ctx context.Context, o QueueOptions) (*Queue, error) {
 
 // Attach makes q carry its requests to this store. The process that q was attached to before must be dead.
 func (s *Store) Attach(ctx context.Context, q *Queue) error {
+	if q.memory != s.p.arena {
+		return errArena
+	}
 	generation, err := q.succeed(s.p)
 	if err != nil {
 		return err
@@ -144,6 +148,7 @@ func (p *Process) drop(l link) bool {
 
 var (
 	errDead     = errors.New("host: the plugin has died")
+	errArena    = errors.New("host: the queue has another arena than the plugin")
 	errClosed   = errors.New("host: the queue is closed")
 	errAttached = errors.New("host: the queue is attached to a process that is still alive")
 )

@@ -20,7 +20,8 @@ import (
 // the process, it says so on stderr and exits with status 1.
 func ServeBackstore(b backstore.Backstore) {
 	// A host that died leaves a broken stderr behind. Losing a log line must not lose the writes that are under way.
-	signal.Ignore(syscall.SIGPIPE)
+	// And a service manager that stops the host sends SIGTERM to its plugins too: it is the host who ends them, in order.
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGTERM)
 	s := newServer(b)
 	if err := s.openChannel(hostGone); err != nil {
 		os.Stderr.WriteString(err.Error() + "\n")

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 	pluginrunner "github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/gosrpt/gosrpt/sdk/internal/shm"
 	backstorepb "github.com/gosrpt/gosrpt/sdk/proto/backstore/v1"
@@ -35,6 +36,7 @@ type Process struct {
 	client  *plugin.Client
 	run     *runner
 	rpc     backstorepb.BackstoreClient
+	conn    *grpc.ClientConn
 	channel *shm.Channel
 	dir     string
 	log     hclog.Logger
@@ -112,6 +114,9 @@ func (p *Process) connect(ctx context.Context) error {
 		return fmt.Errorf("bridge: dispensed a %T", raw)
 	}
 	p.rpc = rpc
+	if c, ok := protocol.(*plugin.GRPCClient); ok {
+		p.conn = c.Conn
+	}
 	return nil
 }
 
@@ -174,7 +179,18 @@ func (p *Process) Kill() {
 func (p *Process) Stop(ctx context.Context) {
 	stop := context.AfterFunc(ctx, p.Kill)
 	defer stop()
+	p.shutdown(ctx)
 	p.cleanUp()
+}
+
+// shutdown asks for the end and waits for it: go-plugin would wait for two seconds only.
+func (p *Process) shutdown(ctx context.Context) {
+	if p.conn == nil {
+		return
+	}
+	// The answer means nothing: the server may be gone before it is sent.
+	_ = p.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
+	_ = p.run.Wait(ctx)
 }
 
 // cleanUp ends go-plugin's side, which waits for the process.

@@ -61,7 +61,7 @@ func misbehave(how string) {
 type opener struct{}
 
 // Open opens a store. Keys: path, blocks, block-size, mode (call or submit), concurrency, delay (a duration for
-// each call), read-only, fail (a code for each request), environment (returned as the serial).
+// each call), close-delay (the same for Close, which then makes the file path.closed), read-only, fail (a code for each request), environment (returned as the serial).
 func (opener) Open(ctx context.Context, config map[string]string) (backstore.Store, error) {
 	s := &store{info: backstore.Info{BlockSize: 512, Blocks: 2048, WriteCache: true, FUA: true}}
 	mode := "call"
@@ -82,6 +82,8 @@ func (opener) Open(ctx context.Context, config map[string]string) (backstore.Sto
 			s.info.Concurrency, err = strconv.Atoi(v)
 		case "delay":
 			s.delay, err = time.ParseDuration(v)
+		case "close-delay":
+			s.closeDelay, err = time.ParseDuration(v)
 		case "read-only":
 			s.info.ReadOnly, err = strconv.ParseBool(v)
 		case "fail":
@@ -108,12 +110,13 @@ func (opener) Open(ctx context.Context, config map[string]string) (backstore.Sto
 
 // store keeps its blocks in a mapped file, locked against a second process.
 type store struct {
-	info  backstore.Info
-	path  string
-	delay time.Duration
-	fail  backstore.Code
-	file  *os.File
-	data  []byte
+	info       backstore.Info
+	path       string
+	delay      time.Duration
+	closeDelay time.Duration
+	fail       backstore.Code
+	file       *os.File
+	data       []byte
 }
 
 func (s *store) open(ctx context.Context) error {
@@ -177,6 +180,12 @@ func (s *store) Write(_ context.Context, p []byte, off int64, _ backstore.Flags)
 func (s *store) Flush(context.Context) error { return s.begin() }
 
 func (s *store) Close() error {
+	if s.closeDelay > 0 {
+		time.Sleep(s.closeDelay)
+		if err := os.WriteFile(s.path+".closed", nil, 0o600); err != nil {
+			return err
+		}
+	}
 	return errors.Join(unix.Munmap(s.data), s.file.Close())
 }
 

@@ -51,6 +51,8 @@ type Channel struct {
 	reposts []rdma.SGE
 	limit   uint64 // longest piece of data
 
+	info        rdma.ConnInfo
+	held        bool
 	established bool
 	ended       bool
 	clock       clock
@@ -92,6 +94,7 @@ func NewChannel(cfg ChannelConfig) (*Channel, error) {
 		acts:    make([]channel.Action, 0, 64),
 		repost:  make([]rdma.Work, 0, repostBatch),
 		reposts: make([]rdma.SGE, repostBatch),
+		held:    cfg.Held,
 		limit:   max(min(uint64(cfg.Device.Attr().MaxMessage), pieceSize), 1),
 	}
 	for i := range c.slots {
@@ -134,6 +137,7 @@ func (c *Channel) Accept(req rdma.ConnRequest) error {
 		c.qp = nil
 		return errors.Join(err, qp.Close())
 	}
+	c.info = qp.Info()
 	c.clock.start(r.now, c.cfg.Timing)
 	r.expectAt(c.deadline())
 	return nil
@@ -175,7 +179,10 @@ func (c *Channel) postRecvs() error {
 func (c *Channel) Discard() error { return errors.Join(c.recv.Close(), c.send.Close()) }
 
 // Admit lets a held channel run.
-func (c *Channel) Admit() { c.feed(&channel.Event{Kind: channel.EvAdmit}) }
+func (c *Channel) Admit() {
+	c.held = false
+	c.feed(&channel.Event{Kind: channel.EvAdmit})
+}
 
 // Close ends the channel with a reason for the initiator: CauseReplaced, CauseInactive or
 // CauseAdmin. OnEnd follows, within the bounds of Timing and of the handler.

@@ -23,6 +23,7 @@ func (c *Channel) event(e rdma.EventKind) {
 	switch e {
 	case rdma.EventEstablished:
 		c.established = true
+		c.info = c.qp.Info()
 		c.cfg.Reactor.expectAt(c.deadline())
 		c.cfg.Reactor.clients.markReady(c.id)
 		c.feed(&channel.Event{Kind: channel.EvEstablished})

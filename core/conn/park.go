@@ -39,7 +39,7 @@ func (p *parker) wake() {
 }
 
 // watch makes fd's readability end a park. It is called by the owner.
-func (p *parker) watch(fd int) error {
+func (p *parker) watch(fd int, t trigger) error {
 	ep := p.poller.Load()
 	if ep == nil {
 		made, err := newPoller()
@@ -49,7 +49,7 @@ func (p *parker) watch(fd int) error {
 		p.poller.Store(made)
 		ep = made
 	}
-	return ep.add(fd)
+	return ep.add(fd, t)
 }
 
 // unwatch undoes watch.

@@ -13,10 +13,9 @@ import (
 
 // poller is an epoll descriptor that is parked in Go's netpoller.
 //
-// Every descriptor is watched edge-triggered, and so is the epoll descriptor itself by the
-// netpoller. Nothing is lost, because of the order before a sleep: the netpoller's flag is reset,
-// then the sources are armed, then edges since the last look are collected. Whatever comes later is
-// a new edge. Descriptors that nobody reads, as eventfds used for their edges alone, do no harm.
+// The netpoller watches the epoll descriptor edge-triggered. Nothing is lost, because of the order
+// before a sleep: the netpoller's flag is reset, then the sources are armed, then the descriptors
+// are looked at once more. Whatever comes later is a new edge.
 type poller struct {
 	epfd   int
 	file   *os.File
@@ -29,6 +28,15 @@ type poller struct {
 	armed  bool
 	onRead func(uintptr) bool
 }
+
+// trigger says when a descriptor counts as ready: whenever it is readable, or, for descriptors that
+// nobody reads, such as eventfds used for their edges alone, once for each time it became so.
+type trigger uint32
+
+const (
+	byLevel trigger = unix.EPOLLIN
+	byEdge  trigger = unix.EPOLLIN | unix.EPOLLET
+)
 
 var bellWord = binary.NativeEndian.AppendUint64(nil, 1)
 
@@ -51,7 +59,7 @@ func newPoller() (*poller, error) {
 	}
 	p.bell = os.NewFile(uintptr(bell), "reactor-bell")
 	p.onRead = p.read
-	if err := p.add(bell); err != nil {
+	if err := p.add(bell, byEdge); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
@@ -59,8 +67,8 @@ func newPoller() (*poller, error) {
 
 func (p *poller) wake() { _, _ = p.bell.Write(bellWord) } // fails only after close, when nobody sleeps
 
-func (p *poller) add(fd int) error {
-	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)}
+func (p *poller) add(fd int, t trigger) error {
+	ev := unix.EpollEvent{Events: uint32(t), Fd: int32(fd)}
 	if err := unix.EpollCtl(p.epfd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
 		return fmt.Errorf("conn: epoll: descriptor %d: %w", fd, err)
 	}
@@ -79,7 +87,7 @@ func (p *poller) park(deadline time.Time, arm func() bool) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		p.set = past
 	}
-	p.edges() // so that the next park sees only what comes after this
+	p.ready() // so that the next park sees only edges that come after this
 }
 
 // past is a deadline that has been reached: it must be replaced before the next park.
@@ -100,19 +108,15 @@ func (p *poller) read(uintptr) bool {
 		return true
 	}
 	p.armed = true
-	return !p.arm() || p.edges()
+	return !p.arm() || p.ready()
 }
 
-// edges collects the edges since the last call, and tells whether there were any.
-func (p *poller) edges() bool {
-	any := false
+// ready takes note of the edges since the last call, and tells whether a descriptor is ready.
+func (p *poller) ready() bool {
 	for {
 		n, err := unix.EpollWait(p.epfd, p.events[:], 0)
-		if n > 0 {
-			any = true
-		}
-		if n < len(p.events) && !errors.Is(err, unix.EINTR) {
-			return any
+		if !errors.Is(err, unix.EINTR) {
+			return n > 0
 		}
 	}
 }

@@ -76,7 +76,7 @@ func NewReactor(cfg ReactorConfig) (*Reactor, error) {
 		cq, err := dev.NewCQ(rdma.CQConfig{Depth: cfg.QueueDepth, Wake: r.Wake, Index: cfg.Index, Count: cfg.Count})
 		if err == nil {
 			r.queues = append(r.queues, queue{dev, cq})
-			err = r.watch(cq.FD())
+			err = r.watch(cq.FD(), byLevel)
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("conn: reactor %s on device %s: %w", cfg.Name, dev.Name(), err), r.free())
@@ -85,11 +85,11 @@ func NewReactor(cfg ReactorConfig) (*Reactor, error) {
 	return r, nil
 }
 
-func (r *Reactor) watch(fd int) error {
+func (r *Reactor) watch(fd int, t trigger) error {
 	if fd < 0 {
 		return nil
 	}
-	return r.park.watch(fd)
+	return r.park.watch(fd, t)
 }
 
 // Wake makes the reactor look at all its sources soon. It may be called from any goroutine.
@@ -153,13 +153,13 @@ func (r *Reactor) run() {
 	}
 }
 
-// turn does one round and returns whether there was anything to do.
+// turn does one round. It returns true if it stopped at a bound, and so has more to do for certain;
+// if not, arming the sources tells.
 func (r *Reactor) turn() bool {
 	r.stats.Turns++
 	r.now = time.Now()
-	did := r.poll()
+	more := r.poll()
 	if r.control.run(controlTurn) {
-		did = true
 		r.rewatch()
 	}
 	r.runTimers()
@@ -168,17 +168,18 @@ func (r *Reactor) turn() bool {
 		s.src.Flush()
 	}
 	for _, s := range r.sources {
-		did = s.src.Poll(r.now) || did
+		s.src.Poll(r.now)
 	}
-	did = r.clients.runReady() || did
+	more = r.clients.runReady() || more
 	for i := range r.queues {
 		r.queues[i].cq.Flush()
 	}
-	return did
+	return more
 }
 
+// poll takes completions, and returns true if a queue may have more.
 func (r *Reactor) poll() bool {
-	did := false
+	more := false
 	for i := range r.queues {
 		n := r.queues[i].cq.Poll(r.batch[:])
 		for j := range r.batch[:n] {
@@ -189,9 +190,9 @@ func (r *Reactor) poll() bool {
 			c.Data = nil
 		}
 		r.stats.Completions += uint64(n)
-		did = did || n > 0
+		more = more || n == len(r.batch)
 	}
-	return did
+	return more
 }
 
 // arm arms everything, and returns false if something is there already.

@@ -198,6 +198,19 @@ func (p *peer) send(unit []byte) {
 		SGL: []rdma.SGE{{Region: p.out, Off: off, Len: uint64(len(unit))}}})
 }
 
+// trySend sends a unit, unless the connection has ended.
+func (p *peer) trySend(unit []byte) {
+	off := uint64(p.next%peerDepth) * unitSize
+	p.next++
+	copy(p.out.Bytes()[off:], unit)
+	p.end.Loop.Do(func() {
+		// An error tells that the connection has ended, which the caller sees by its events.
+		_, _ = p.end.QP.PostSend([]rdma.Work{{ID: 1 << 32, Op: rdma.OpSend, Flags: rdma.Signaled,
+			SGL: []rdma.SGE{{Region: p.out, Off: off, Len: uint64(len(unit))}}}})
+		p.end.Loop.CQ().Flush()
+	})
+}
+
 // unit returns the next unit that comes in.
 func (p *peer) unit() []byte {
 	p.g.t.Helper()
@@ -310,7 +323,10 @@ func (d *disk) NewState(c *Command) any { return new(int) }
 
 func (d *disk) Start(c *Command) {
 	d.started++
-	op, n := c.IU.CDB()[0], uint64(binary.BigEndian.Uint32(c.IU.CDB()[8:]))
+	op, off, n := c.IU.CDB()[0], binary.BigEndian.Uint32(c.IU.CDB()[4:]), uint64(binary.BigEndian.Uint32(c.IU.CDB()[8:]))
+	if uint64(off)+n > uint64(len(d.data)) {
+		op = 0xff
+	}
 	switch op {
 	case opRead:
 		c.GetBuffer(d.arena, n)

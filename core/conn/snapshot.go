@@ -2,6 +2,7 @@ package conn
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gosrpt/gosrpt/core/channel"
@@ -24,6 +25,8 @@ type ChannelStats struct {
 	Info  rdma.ConnInfo
 	State channel.State
 	Cause channel.Cause
+	// Held tells that requests wait for Admit.
+	Held bool
 	// Err is what the initiator did wrong, Fault what went wrong on the queue pair.
 	Err   error
 	Fault Fault
@@ -31,6 +34,10 @@ type ChannelStats struct {
 	Age, Idle time.Duration
 	// Window is how many requests the initiator may send, Active how many await their answer.
 	Window, Active uint32
+	// Slots counts requests that are not over, those whose response is on its way included; Working
+	// tells that work requests may be outstanding.
+	Slots   int
+	Working bool
 	// Queued counts actions that wait for the send queue, and SendWork the work requests in it.
 	Queued, SendWork int
 	// BytesIn went to the initiator, BytesOut came from it.
@@ -46,7 +53,7 @@ type ChannelStats struct {
 func (c *Channel) Stats() ChannelStats {
 	now := c.cfg.Reactor.now
 	s := ChannelStats{
-		State: c.m.State(), Cause: c.m.Cause(), Err: c.m.Err(), Fault: c.fault,
+		Info: c.info, Held: c.held, State: c.m.State(), Cause: c.m.Cause(), Err: c.m.Err(), Fault: c.fault,
 		Age: now.Sub(c.clock.accepted), Idle: now.Sub(c.clock.moved),
 		Queued: c.q.todo.n, SendWork: c.q.used,
 		BytesIn: c.stats.bytesIn, BytesOut: c.stats.bytesOut, Aborted: c.stats.aborted,
@@ -54,10 +61,25 @@ func (c *Channel) Stats() ChannelStats {
 		Protocol: c.m.Stats(),
 	}
 	s.Window, s.Active, _ = c.m.Credits()
-	if c.qp != nil {
-		s.Info = c.qp.Info()
-	}
+	s.Slots, s.Working = c.m.Waiting()
 	return s
+}
+
+// WaitsFor tells the operator what a channel waits for that is not live and running; it is empty otherwise.
+func (s *ChannelStats) WaitsFor() string {
+	switch {
+	case s.State == channel.Connecting:
+		return "the initiator to complete the connection"
+	case s.State == channel.Live && s.Held:
+		return "the last commands of the channels it replaced"
+	case s.State == channel.LoggingOut:
+		return "the initiator to take the logout"
+	case s.State == channel.Draining && s.Working:
+		return "the queue pair to give its work back"
+	case s.State == channel.Draining:
+		return fmt.Sprintf("the stores to give %d commands back", s.Slots)
+	}
+	return ""
 }
 
 // abortTable holds the aborts of a channel that are under way.

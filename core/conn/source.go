@@ -10,13 +10,13 @@ import (
 // the reactor's goroutine and none may block. A Source must be comparable.
 type Source interface {
 	// Poll takes what has finished and hands it on. It returns whether there was anything, and does a
-	// bounded amount of work a call.
+	// bounded amount of work a call; Arm tells whether there is more.
 	Poll(now time.Time) bool
 	// Flush sends off what was submitted since the last Flush.
 	Flush()
 	// Arm asks for a wake-up, by FD or by the reactor's Wake. It returns false if Poll has something to do now.
 	Arm() bool
-	// FD polls readable when Poll should be called; -1 if only Wake is used. It may change, in a
+	// FD becomes readable when Poll should be called; it need not be read. -1 if only Wake is used. It may change, in a
 	// function run by Reactor.Call; what replaces a descriptor comes in a later call than its end.
 	FD() int
 	// Deadline is when Poll must be called at the latest; the zero time means never.
@@ -40,7 +40,7 @@ type watched struct {
 // AddSource adds s.
 func (r *Reactor) AddSource(s Source) error {
 	fd := s.FD()
-	if err := r.watch(fd); err != nil {
+	if err := r.watch(fd, byEdge); err != nil {
 		return err
 	}
 	r.sources = append(slices.Clone(r.sources), watched{s, fd})
@@ -67,7 +67,7 @@ func (r *Reactor) unwatch(fd int) {
 	r.park.unwatch(fd)
 	for _, w := range r.sources {
 		if w.fd == fd {
-			r.sourceErr = errors.Join(r.sourceErr, r.watch(fd))
+			r.sourceErr = errors.Join(r.sourceErr, r.watch(fd, byEdge))
 		}
 	}
 }
@@ -83,7 +83,7 @@ func (r *Reactor) rewatch() {
 		old := w.fd
 		w.fd = -1
 		r.unwatch(old)
-		if err := r.watch(fd); err != nil {
+		if err := r.watch(fd, byEdge); err != nil {
 			r.sourceErr = errors.Join(r.sourceErr, err)
 			continue
 		}

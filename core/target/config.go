@@ -44,7 +44,8 @@ type Config struct {
 
 // Limits bounds what initiators may use together. Zero values mean those of DefaultLimits.
 type Limits struct {
-	// Channels is the most channels of the target, those that are ending included.
+	// Channels is the most channels of the target. Those that a login has replaced go on top of it
+	// until they have ended, up to as many again.
 	Channels int
 	// ChannelsPerNexus is the most channels of one I_T nexus.
 	ChannelsPerNexus int
@@ -61,6 +62,9 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{Channels: 256, ChannelsPerNexus: 32, Reserve: 32, Logins: 32, LoginTime: 20 * time.Second}
 }
+
+// most is how many channels there can be at once, those that are being replaced included.
+func (l *Limits) most() int { return 2 * l.Channels }
 
 // ErrConfig is wrapped by the errors of New, AddUnit and Start that the configuration is to blame for.
 var ErrConfig = errors.New("wrong target configuration")
@@ -84,6 +88,11 @@ func (c Config) withDefaults() Config {
 	}
 	l.Reserve = min(l.Reserve, l.Channels-1)
 	return c
+}
+
+// queueDepth is how many completions there can be at once: all work of all channels, when they fail together.
+func (c *Config) queueDepth() int {
+	return c.Limits.most() * (c.Plan.Receives() + c.Plan.SendWork)
 }
 
 // validate names everything that is wrong.

@@ -27,7 +27,7 @@ func (t *Target) Start(ctx context.Context) error {
 		}
 	}
 	for _, l := range t.listeners {
-		t.log.Info("listening", "service", l.Service().Addr)
+		t.log.Info("listening", "service", serviceName(l.Service()))
 		t.working.Go(func() { t.accept(l) })
 	}
 	return nil
@@ -37,16 +37,16 @@ func (t *Target) Start(ctx context.Context) error {
 func (t *Target) listen(svc rdma.Service) error {
 	found := false
 	for _, dev := range t.cfg.Devices {
-		has, err := hasAddr(dev, svc.Addr.Addr())
+		a, has, err := addrOf(dev, svc.Addr.Addr())
 		if err != nil {
 			return fmt.Errorf("target %s: ports of %s: %w", t.cfg.Name, dev.Name(), err)
 		}
 		if !has {
 			continue
 		}
-		l, err := dev.Listen(svc)
+		l, err := dev.Listen(rdma.Service{Addr: netip.AddrPortFrom(a, svc.Addr.Port())})
 		if err != nil {
-			return fmt.Errorf("target %s: listen on %v of %s: %w", t.cfg.Name, svc.Addr, dev.Name(), err)
+			return fmt.Errorf("target %s: listen on %s of %s: %w", t.cfg.Name, serviceName(svc), dev.Name(), err)
 		}
 		found = true
 		t.listeners = append(t.listeners, l)
@@ -57,23 +57,32 @@ func (t *Target) listen(svc rdma.Service) error {
 	return nil
 }
 
-// hasAddr tells whether an address is one of dev's; an invalid one is everybody's.
-func hasAddr(dev rdma.Device, a netip.Addr) (bool, error) {
+// serviceName is how the operator writes a service.
+func serviceName(s rdma.Service) string {
+	if !s.Addr.Addr().IsValid() {
+		return fmt.Sprintf("*:%d", s.Addr.Port())
+	}
+	return s.Addr.String()
+}
+
+// addrOf finds an address among dev's, and returns it as the device has it, with its zone. An invalid
+// address is every device's.
+func addrOf(dev rdma.Device, a netip.Addr) (netip.Addr, bool, error) {
 	if !a.IsValid() || a.IsUnspecified() {
-		return true, nil
+		return netip.Addr{}, true, nil
 	}
 	ports, err := dev.Ports()
 	if err != nil {
-		return false, err
+		return netip.Addr{}, false, err
 	}
 	for _, p := range ports {
 		for _, b := range p.Addrs {
 			if b == a || a.Zone() == "" && b.WithZone("") == a {
-				return true, nil
+				return b, true, nil
 			}
 		}
 	}
-	return false, nil
+	return netip.Addr{}, false, nil
 }
 
 func (t *Target) unlisten() error {
@@ -92,7 +101,7 @@ func (t *Target) accept(l rdma.Listener) {
 		req, err := l.Accept(t.ctx)
 		if err != nil {
 			if t.ctx.Err() == nil && !errors.Is(err, rdma.ErrClosed) {
-				t.log.Error("no more logins are taken: the listener failed", "service", l.Service().Addr, "error", err)
+				t.log.Error("no more logins are taken: the listener failed", "service", serviceName(l.Service()), "error", err)
 			}
 			return
 		}

@@ -109,7 +109,11 @@ func (a *admission) reserve() {
 		a.why = refusal{reason, fmt.Errorf("%v: it has %d", reason, existing)}
 		return
 	}
-	if a.why = t.room(existing == 0 || terms.Replace); a.why.refused() {
+	leaving := 0
+	if terms.Replace && s != nil {
+		leaving = len(s.links)
+	}
+	if a.why = t.room(existing == 0 || terms.Replace, leaving); a.why.refused() {
 		return
 	}
 	if terms.Replace && s != nil && !t.cfg.ReplaceFromAnywhere && !s.from(a.req.Info()) {
@@ -121,17 +125,19 @@ func (a *admission) reserve() {
 	t.promised++
 }
 
-// room tells whether there may be one more channel.
-func (t *Target) room(first bool) refusal {
-	used := t.links + t.promised
+// room tells whether there may be one more channel: the first of its nexus, or a further one. leaving
+// is how many channels the login replaces. They do not count, so that a host that comes back finds its
+// own place free; but however often it comes, there are never more than Limits.most.
+func (t *Target) room(first bool, leaving int) refusal {
+	all := t.links + t.promised
+	used, l := all-leaving, &t.cfg.Limits
 	switch {
 	case t.closing:
 		return refusal{srp.RejResources, errStopped}
-	case used >= t.cfg.Limits.Channels:
-		return refusal{srp.RejResources, fmt.Errorf("%w: %d, of %d sessions", errChannels, used, len(t.sessions))}
-	case !first && used >= t.cfg.Limits.Channels-t.cfg.Limits.Reserve:
-		return refusal{srp.RejChannelLimit, fmt.Errorf("%w: %d of %d are in use, %d are reserved",
-			errReserved, used, t.cfg.Limits.Channels, t.cfg.Limits.Reserve)}
+	case used >= l.Channels || all >= l.most():
+		return refusal{srp.RejResources, fmt.Errorf("%w: %d, of %d sessions", errChannels, all, len(t.sessions))}
+	case !first && used >= l.Channels-l.Reserve:
+		return refusal{srp.RejChannelLimit, fmt.Errorf("%w: %d of %d are in use, %d are reserved", errReserved, used, l.Channels, l.Reserve)}
 	}
 	return refusal{}
 }

@@ -44,6 +44,7 @@ type rig struct {
 	disk     *lu.Device
 	log      *logBuffer
 	stopped  bool
+	plain    bool // the store has no faults, and allocates nothing
 }
 
 // logBuffer keeps log lines.
@@ -74,10 +75,10 @@ func newRig(t testing.TB, adjust ...func(*rig)) *rig {
 		}
 	})
 	plan := ioctx.DefaultPlan()
-	plan.Credits, plan.Responses, plan.MaxTransfer, plan.ArenaSize = 16, 24, 1<<20, 1<<20
+	plan.Credits, plan.Responses, plan.SendWork, plan.MaxTransfer, plan.ArenaSize = 16, 24, 64, 1<<20, 1<<20
 	g.cfg = Config{
 		Name: "t0", Devices: []rdma.Device{g.dev}, Services: []rdma.Service{{Addr: netip.AddrPortFrom(netip.Addr{}, listenPort)}},
-		PortIDs: []srp.PortID{targetID}, Plan: plan, Immediate: true,
+		PortIDs: []srp.PortID{targetID}, Plan: plan, Immediate: true, Limits: Limits{Channels: 64},
 		Identity: scsi.Identity{Vendor: "GOSRPT", Product: "none", Revision: "1"},
 	}
 	for _, f := range adjust {
@@ -113,7 +114,11 @@ func (g *rig) addDisk(lun uint16) {
 	})
 	g.arena = arena
 	g.backend = storetest.Wrap(store.NewLocal(store.NewMemory(4<<20), 256))
-	if g.guard, err = store.Open(g.backend, store.Config{Name: "s"}); err != nil {
+	var b store.Backend = g.backend
+	if g.plain {
+		b = g.backend.Backend
+	}
+	if g.guard, err = store.Open(b, store.Config{Name: "s"}); err != nil {
 		g.t.Fatal(err)
 	}
 	id := scsi.Identity{Vendor: "GOSRPT", Product: "disk", Revision: "1", Serial: "S", NAA: scsi.LocalNAA("x")}

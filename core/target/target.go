@@ -38,6 +38,7 @@ type Target struct {
 
 	counts  counts
 	news    chan func()
+	quit    chan struct{}
 	newsOut sync.WaitGroup
 
 	state     sync.Mutex // guards what follows
@@ -50,8 +51,6 @@ type Target struct {
 }
 
 const (
-	// queueDepth is the depth asked for of each completion queue.
-	queueDepth = 16384
 	// smallArena is for the answers of units without a store: INQUIRY, REPORT LUNS.
 	smallArena = 1 << 20
 	// newsDepth bounds the log lines that wait to be written.
@@ -68,7 +67,7 @@ func New(cfg Config, log hclog.Logger) (*Target, error) {
 	t := &Target{
 		cfg: cfg, log: log.Named("target"), luns: newLUNMap(),
 		sessions: make(map[nexusKey]*session), pending: make(map[nexusKey]int),
-		drained: make(chan struct{}), news: make(chan func(), newsDepth), logins: make(chan struct{}, cfg.Limits.Logins),
+		drained: make(chan struct{}), news: make(chan func(), newsDepth), quit: make(chan struct{}), logins: make(chan struct{}, cfg.Limits.Logins),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.policy = channel.Policy{
@@ -76,7 +75,7 @@ func New(cfg Config, log hclog.Logger) (*Target, error) {
 		Credits: uint32(cfg.Plan.Credits), MaxChannels: cfg.Limits.ChannelsPerNexus,
 		Immediate: cfg.Immediate, MaxTransfer: uint32(cfg.Plan.MaxTransfer),
 	}
-	r, err := conn.NewReactor(conn.ReactorConfig{Name: cfg.Name, Devices: cfg.Devices, QueueDepth: queueDepth})
+	r, err := conn.NewReactor(conn.ReactorConfig{Name: cfg.Name, Devices: cfg.Devices, QueueDepth: cfg.queueDepth()})
 	if err != nil {
 		return nil, fmt.Errorf("target %s: %w", cfg.Name, err)
 	}
@@ -87,12 +86,23 @@ func New(cfg Config, log hclog.Logger) (*Target, error) {
 	t.luns.missing = mapped{unit: lu.NewMissing(cfg.Identity, t.luns), arena: t.small}
 	t.luns.known = mapped{unit: lu.NewWellKnown(cfg.Identity, t.luns), arena: t.small}
 	r.Start()
-	t.newsOut.Go(func() {
-		for tell := range t.news {
-			tell()
-		}
-	})
+	t.newsOut.Go(t.writeNews)
 	return t, nil
+}
+
+// writeNews writes log lines until quit is closed, and then those that are left.
+func (t *Target) writeNews() {
+	for {
+		select {
+		case write := <-t.news:
+			write()
+		case <-t.quit:
+			for len(t.news) > 0 {
+				(<-t.news)()
+			}
+			return
+		}
+	}
 }
 
 func (t *Target) makeSmallArena() error {
@@ -150,7 +160,7 @@ func (t *Target) Shutdown(ctx context.Context) error {
 	if !t.stopListening() {
 		return nil
 	}
-	t.working.Wait()
+	t.waitForLogins(ctx)
 	var left int
 	err := t.reactor.Call(ctx, t.closeAll)
 	if err == nil {
@@ -168,9 +178,22 @@ func (t *Target) Shutdown(ctx context.Context) error {
 		}
 	}
 	err = errors.Join(err, t.reactor.Close(), t.freeSmallArena())
-	close(t.news)
+	close(t.quit)
 	t.newsOut.Wait()
 	return err
+}
+
+// waitForLogins waits until no login is under way, or ctx ends: an authoriser may be deaf to its context.
+func (t *Target) waitForLogins(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		t.working.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }
 
 // stopListening returns false if it was done before. It ends the goroutines that admit.
@@ -184,7 +207,7 @@ func (t *Target) stopListening() bool {
 	t.cancel()
 	for _, l := range t.listeners {
 		if err := l.Close(); err != nil {
-			t.log.Warn("closing a listener", "service", l.Service().Addr, "error", err)
+			t.log.Warn("closing a listener", "service", serviceName(l.Service()), "error", err)
 		}
 	}
 	return true

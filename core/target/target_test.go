@@ -162,9 +162,10 @@ func begin(t testing.TB, s *initiator.Session, n int) <-chan initiator.Result {
 
 func read10(lba, blocks byte) []byte { return []byte{0x28, 0, 0, 0, 0, lba, 0, 0, blocks, 0} }
 
+// inStore waits until the store holds n results back.
 func (g *rig) inStore(n int) {
 	g.t.Helper()
-	g.waitFor("commands reach the store", func() bool { return g.arena.Stats().Held == n })
+	g.waitFor("commands reach the store", func() bool { return g.backend.Held() == n })
 }
 
 func TestTaskManagementReachesEveryChannelOfTheNexus(t *testing.T) {

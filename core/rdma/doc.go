@@ -8,6 +8,7 @@
 //	            Device -> Region          registered memory
 //	            Device -> Listener -> ConnRequest -> QP.Accept      passive side
 //	            QP.Connect                                          active side
+//	            MADDevice -> MADPort                                discovery, where there is any
 //
 // # Goroutines
 //
@@ -15,7 +16,7 @@
 // by the owner only and never blocks: CQ.Poll, CQ.Flush, CQ.Arm, CQ.Deadline, CQ.NewQP, and every method
 // of the QPs made from it. In return the data path needs no lock. Before the owner starts, and
 // after it has ended, one other goroutine may make these calls in its stead. Everything else
-// (Provider, Device, Listener, ConnRequest, Region) may be used from any goroutine.
+// (Provider, Device, Listener, ConnRequest, Region, MADPort) may be used from any goroutine.
 //
 // # Buffers
 //

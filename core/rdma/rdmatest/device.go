@@ -18,6 +18,7 @@ type Device struct {
 	qps       []*qp
 	cqs       []*cq
 	listeners []*listener
+	madPorts  []*madPort
 	regions   map[*region]struct{}
 	byKey     map[uint32]*region
 	count     counters
@@ -35,6 +36,7 @@ type counters struct {
 	sends, receives, writes, reads, bytesOut, bytesIn      uint64
 	connects, accepts, rejects, disconnects, failedWork    uint64
 	receiverNotReady, completionOverruns, requestsOverflow uint64
+	madsIn, madsOut, madsLost                              uint64
 }
 
 var _ rdma.Device = (*Device)(nil)
@@ -129,6 +131,7 @@ func (d *Device) Stats() map[string]uint64 {
 		"accepts": c.accepts, "rejects": c.rejects, "disconnects": c.disconnects,
 		"failed_work": c.failedWork, "receiver_not_ready": c.receiverNotReady,
 		"completion_overruns": c.completionOverruns, "requests_overflowed": c.requestsOverflow,
+		"mads_in": c.madsIn, "mads_out": c.madsOut, "mads_lost": c.madsLost,
 	}
 }
 
@@ -146,6 +149,9 @@ func (d *Device) close() {
 	}
 	for _, l := range slices.Clone(d.listeners) {
 		l.close()
+	}
+	for _, p := range slices.Clone(d.madPorts) {
+		p.close()
 	}
 	for _, q := range slices.Clone(d.qps) {
 		q.close()

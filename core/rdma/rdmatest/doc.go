@@ -11,7 +11,7 @@
 //
 // Device has the faults: Hold, Release and Step stop and meter what arrives; FailAfter ends a
 // piece of work with a chosen status; Break, Vanish and SetLink cut connections, the peer and the
-// link; LimitSends makes the send queue look full.
+// link; LimitSends makes the send queue look full; DeliverMAD brings datagrams that no peer would send.
 //
 // TestProvider tests each sentence of the contracts of package rdma with two devices that can
 // reach each other. Loop is the owner goroutine of a completion queue, for it and for other tests.

@@ -18,6 +18,7 @@ type Fabric struct {
 	wakes   []func()
 	lastQPN uint32
 	nextVA  uint64
+	lastMAD uint32
 }
 
 // NewFabric makes an empty fabric.

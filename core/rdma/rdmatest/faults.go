@@ -22,8 +22,10 @@ const (
 	Readies
 	// Ends is the news that the other end has gone (DREQ).
 	Ends
+	// Datagrams is management datagrams on their way to the device.
+	Datagrams
 	// AllTraffic is every kind.
-	AllTraffic = Data | Requests | Replies | Readies | Ends
+	AllTraffic = Data | Requests | Replies | Readies | Ends | Datagrams
 )
 
 type parkedMessage struct {
@@ -180,9 +182,9 @@ func (d *Device) LimitSends(n int) {
 func (d *Device) Open() string {
 	d.fabric.mu.Lock()
 	defer d.fabric.unlock()
-	if len(d.qps)+len(d.cqs)+len(d.listeners)+len(d.regions) == 0 {
+	if len(d.qps)+len(d.cqs)+len(d.listeners)+len(d.regions)+len(d.madPorts) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d completion queues, %d queue pairs, %d listeners, %d regions",
-		len(d.cqs), len(d.qps), len(d.listeners), len(d.regions))
+	return fmt.Sprintf("%d completion queues, %d queue pairs, %d listeners, %d regions, %d datagram ports",
+		len(d.cqs), len(d.qps), len(d.listeners), len(d.regions), len(d.madPorts))
 }

@@ -18,6 +18,10 @@ type DeviceConfig struct {
 	Addrs []netip.Addr
 	// GUID is the node GUID; the port's is one more. By default it is made from the name.
 	GUID ib.GUID
+	// LID makes the port one of an InfiniBand subnet: datagrams reach it by LID as well as by GID.
+	LID ib.LID
+	// PKeys is the table of partition keys that datagrams are sent with: the default one.
+	PKeys []ib.PKey
 	// Native makes the connections that this device opens come without IP addressing: the peer
 	// gets 92 bytes of private data and not 56.
 	Native bool
@@ -50,6 +54,9 @@ func (c DeviceConfig) withDefaults() DeviceConfig {
 	c.RetryTimeout = orDefault(c.RetryTimeout, 500*time.Millisecond)
 	c.Backlog = orDefault(c.Backlog, 128)
 	c.Addrs = slices.Clone(c.Addrs)
+	if c.PKeys = slices.Clone(c.PKeys); len(c.PKeys) == 0 {
+		c.PKeys = []ib.PKey{ib.PKeyDefault}
+	}
 	return c
 }
 

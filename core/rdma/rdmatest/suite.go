@@ -27,6 +27,8 @@ type Harness struct {
 	MTU int
 	// MaxMessage is the longest message to try, in bytes: 4 MiB if 0.
 	MaxMessage int
+	// Lossy tells that the network does lose packets. The checks of management datagrams, which nobody repeats, are skipped.
+	Lossy bool
 	// Rounds is the length of the stress tests: 2000 if 0.
 	Rounds int
 }
@@ -54,7 +56,7 @@ func TestProvider(t *testing.T, mk func(t *testing.T) Harness) {
 	}{
 		{"Device", deviceChecks}, {"Connect", connectChecks}, {"Reject", rejectChecks},
 		{"Data", dataChecks}, {"Queue", queueChecks}, {"Remote", remoteChecks}, {"End", endChecks},
-		{"Close", closeChecks}, {"Many", manyChecks}, {"Wake", wakeChecks},
+		{"Close", closeChecks}, {"Many", manyChecks}, {"Wake", wakeChecks}, {"MAD", madChecks},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {

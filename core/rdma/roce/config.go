@@ -29,22 +29,23 @@ type Config struct {
 	NoGSO, NoGRO bool
 
 	// AckDelay is the code of the delay that we announce for our acknowledgements: 4.096 us * 2^code;
-	// 16, 0.27 s. The kernel's initiator makes its retransmission timer no shorter than four times
-	// this. Slow or stalling peers need more.
+	// 16, 0.27 s. The kernel's initiator waits 2.1 s before it retransmits, and longer if the code is
+	// above 18, which slow or stalling peers need.
 	AckDelay uint8
 	// AckTimeout is the code of the acknowledgement timeout that we announce as initiator; 19, 2.1 s.
 	AckTimeout uint8
 	// MaxReads is how many RDMA READs a connection may have outstanding each way, at most 16; 16.
 	MaxReads uint8
 
-	// MinTimeout is the retry timer's start, MaxTimeout its end after back-off; 1 s and 4 s.
+	// MinTimeout is the retry timer's start, MaxTimeout its end after back-off; 2 s and 4 s. A peer in a
+	// stalled virtual machine was seen to take more than a second; loss seldom needs the timer.
 	MinTimeout, MaxTimeout time.Duration
 	// RetryLimit is how many retries in a row without an answer end a connection; 7. With the default
-	// timers that takes 27 s.
+	// timers that takes 30 s.
 	RetryLimit int
 	// KeepAlive is how long a peer may be silent before it is asked for a sign of life; 15 s. A
 	// negative value turns that off. A dead peer's connection ends KeepAlive plus the time of the
-	// retries after its last packet: 42 s by default.
+	// retries after its last packet: 45 s by default.
 	KeepAlive time.Duration
 	// Hold is how long packets that overtook others, and SENDs that found no receive posted, wait
 	// before the peer is asked to repeat; 15 ms.
@@ -68,7 +69,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.AckDelay, 16)
 	orDefault(&c.AckTimeout, 19)
 	orDefault(&c.MaxReads, maxReads)
-	orDefault(&c.MinTimeout, time.Second)
+	orDefault(&c.MinTimeout, 2*time.Second)
 	orDefault(&c.MaxTimeout, 4*time.Second)
 	orDefault(&c.RetryLimit, 7)
 	orDefault(&c.KeepAlive, 15*time.Second)

@@ -15,6 +15,7 @@ type noticeKind uint8
 const (
 	noticeEstablished noticeKind = iota + 1
 	noticeEnded
+	noticeSocket // the device has a new address: a socket for the CQ, of no queue pair
 )
 
 // notice is news of a connection.
@@ -25,6 +26,8 @@ type notice struct {
 	cause   cm.Cause
 	reason  cm.Reason
 	private []byte
+	ep      *endpoint
+	fd      int
 }
 
 // Connect starts a connection.
@@ -46,6 +49,9 @@ func (q *qp) Connect(p rdma.ConnectParams) error {
 	s := q.cq.choose(p.Local, peer)
 	if s == nil {
 		return failed("connect", remote.String(), fmt.Errorf("%w: %s has no address to connect from", rdma.ErrInvalid, d.name))
+	}
+	if peer.IsLinkLocalUnicast() && peer.Is6() {
+		peer = peer.WithZone(s.ep.addr.Zone())
 	}
 	mtu := s.ep.pathMTU(d.cfg.MaxMTU)
 	if !mtu.Valid() {
@@ -74,6 +80,7 @@ func (c *cq) choose(local, peer netip.Addr) *socket {
 			if a == local.Unmap() || a.WithZone("") == local.Unmap() {
 				return s
 			}
+		case peer.Zone() != "" && a.Zone() != peer.Zone():
 		case a == peer || a.WithZone("") == peer:
 			return s
 		case best == nil || a.IsLinkLocalUnicast() == peer.IsLinkLocalUnicast() && best.ep.addr.IsLinkLocalUnicast() != peer.IsLinkLocalUnicast():

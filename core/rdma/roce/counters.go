@@ -101,10 +101,17 @@ func (c *counters) publish(now int64) {
 func (c *counters) publishNow(now int64) {
 	c.nextPublish = now + publishEvery
 	for i, v := range c.n {
-		c.public[i].Store(v)
+		c.show(i, v)
 	}
 	for i, v := range rcValues(&c.rc) {
-		c.public[int(numCounts)+i].Store(v)
+		c.show(int(numCounts)+i, v)
+	}
+}
+
+// show stores a value that has changed; storing costs more than looking.
+func (c *counters) show(i int, v uint64) {
+	if c.public[i].Load() != v {
+		c.public[i].Store(v)
 	}
 }
 

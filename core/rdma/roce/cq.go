@@ -153,7 +153,7 @@ func (c *cq) Arm() bool {
 		return true
 	}
 	c.cnt.publishNow(c.now)
-	return len(c.due) == 0 && c.mail.n.Load() == 0
+	return len(c.due) == 0 && len(c.active) == 0 && c.mail.n.Load() == 0
 }
 
 // FD is the epoll descriptor over all sockets and the eventfd.
@@ -288,9 +288,11 @@ func (c *cq) notices() {
 	c.mail.mu.Unlock()
 	c.beforeTheEnd(items)
 	for i := range items {
-		if q := items[i].q; !q.closed {
-			q.notice(&items[i])
-			c.settle(q)
+		if n := &items[i]; n.kind == noticeSocket {
+			_ = c.addSocket(n.ep, n.fd) // without it the address stays silent
+		} else if !n.q.closed {
+			n.q.notice(n)
+			c.settle(n.q)
 		}
 	}
 }

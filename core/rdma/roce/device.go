@@ -39,6 +39,7 @@ type Device struct {
 	opened    bool
 	closed    bool
 	endpoints []*endpoint
+	unusable  map[netip.Addr]bool // those that the log has been told of
 	members   [maxMembers]*cq
 	old       map[string]uint64 // counters of CQs that are closed
 
@@ -49,7 +50,7 @@ type Device struct {
 func newDevice(p *Provider, n *nic) *Device {
 	d := &Device{
 		prov: p, cfg: &p.cfg, name: n.name, index: n.index, log: p.cfg.Log.Named(n.name), numbers: newNumbers(),
-		old: make(map[string]uint64),
+		old: make(map[string]uint64), unusable: make(map[netip.Addr]bool),
 		attr: rdma.DeviceAttr{
 			NodeGUID: n.guid(), MaxSGE: maxSGE, MaxQPWork: maxWork, MaxReads: int(p.cfg.MaxReads), MaxMessage: rc.MaxWorkLength,
 		},
@@ -66,19 +67,26 @@ func (d *Device) Attr() rdma.DeviceAttr { return d.attr }
 
 func (d *Device) isClosed() bool { return d.shut.Load() }
 
-// Ports lists the one port there is.
+// refresh binds the addresses that an open device has got since.
+func (d *Device) refresh(n *nic) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.opened && !d.closed {
+		_ = d.bindNew(n) // it has been logged
+	}
+}
+
+// Ports lists the one port there is, and begins to use the addresses that the interface has got
+// since the device was opened.
 func (d *Device) Ports() ([]rdma.Port, error) {
 	if d.isClosed() {
 		return nil, d.fail("ports", rdma.ErrClosed)
 	}
-	i, err := net.InterfaceByName(d.name)
+	n, err := d.look()
 	if err != nil {
 		return nil, d.fail("ports", err)
 	}
-	n, err := makeNIC(i, d.cfg)
-	if err != nil {
-		return nil, d.fail("ports", err)
-	}
+	d.refresh(&n)
 	p := rdma.Port{Num: 1, GUID: d.attr.NodeGUID, Active: n.up, Addrs: n.addrs}
 	// The header of IPv6 is the longer one.
 	v6 := slices.ContainsFunc(n.addrs, netip.Addr.Is6)
@@ -99,28 +107,73 @@ func (d *Device) open() error {
 	case d.opened:
 		return nil
 	}
-	i, err := net.InterfaceByName(d.name)
+	n, err := d.look()
 	if err != nil {
 		return err
 	}
-	n, err := makeNIC(i, d.cfg)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, a := range n.addrs {
-		ep, err := openEndpoint(d, a, n.index)
-		if err != nil {
-			d.log.Warn("cannot use an address", "address", a, "error", err)
-			errs = append(errs, fmt.Errorf("address %v: %w", a, inUse(err)))
-			continue
-		}
-		d.endpoints = append(d.endpoints, ep)
-	}
-	if len(d.endpoints) == 0 {
-		return errors.Join(append(errs, fmt.Errorf("%w: no usable address", rdma.ErrState))...)
+	if err := d.bindNew(&n); len(d.endpoints) == 0 {
+		return errors.Join(fmt.Errorf("%w: no usable address", rdma.ErrState), err)
 	}
 	d.opened = true
+	return nil
+}
+
+// look reads the interface as it is now.
+func (d *Device) look() (nic, error) {
+	i, err := net.InterfaceByName(d.name)
+	if err != nil {
+		return nic{}, err
+	}
+	return makeNIC(i, d.cfg)
+}
+
+// bindNew makes endpoints of the addresses that have none. The lock is held.
+func (d *Device) bindNew(n *nic) error {
+	var errs []error
+	for _, a := range n.addrs {
+		if slices.ContainsFunc(d.endpoints, func(ep *endpoint) bool { return ep.addr == a }) {
+			continue
+		}
+		err := d.bind(a, n.index)
+		if err != nil {
+			err = fmt.Errorf("address %v: %w", a, inUse(err))
+			errs = append(errs, err)
+		}
+		if err != nil && !d.unusable[a] {
+			d.log.Warn("cannot use an address", "address", a, "error", err)
+		}
+		d.unusable[a] = err != nil
+	}
+	return errors.Join(errs...)
+}
+
+// bind makes an endpoint and gives the CQs and listeners that there are their parts of it.
+func (d *Device) bind(a netip.Addr, index int) error {
+	ep, err := openEndpoint(d, a, index)
+	if err != nil {
+		return err
+	}
+	for n, c := range d.members {
+		if c == nil {
+			continue
+		}
+		fd, err := ep.member(n)
+		if err != nil {
+			ep.close()
+			ep.closeMembers()
+			return err
+		}
+		c.post(notice{kind: noticeSocket, ep: ep, fd: fd})
+	}
+	d.lmu.Lock()
+	listeners := slices.Clone(d.listeners)
+	d.lmu.Unlock()
+	for _, l := range listeners {
+		if l.matches(a) {
+			ep.listen(l.svc.Addr.Port())
+		}
+	}
+	d.endpoints = append(d.endpoints, ep)
 	return nil
 }
 

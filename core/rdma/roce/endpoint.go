@@ -44,6 +44,8 @@ type endpoint struct {
 	actions []cm.Action
 	psn     ib.PSN
 	counts  endpointCounts
+	// When the log may be told again.
+	nextBad, nextReject int64
 }
 
 // endpointCounts is what QP 1 has seen.
@@ -87,9 +89,15 @@ func openEndpoint(d *Device, a netip.Addr, index int) (*endpoint, error) {
 	return ep, nil
 }
 
+// managementBuffer is what the socket of QP 1 asks for: every initiator of a fabric may come back at
+// once.
+const managementBuffer = 1 << 20
+
 func (ep *endpoint) socketConfig(management bool) socketConfig {
 	c := socketConfig{addr: ep.addr, zone: ep.zone, share: true, mayBeUnassigned: ep.v6 && !ep.addr.IsLoopback()}
-	if !management {
+	if management {
+		c.receive = managementBuffer
+	} else {
 		c.receive, c.send, c.gro = ep.dev.cfg.ReceiveBuffer, ep.dev.cfg.SendBuffer, !ep.dev.cfg.NoGRO
 	}
 	return c
@@ -184,17 +192,21 @@ func (ep *endpoint) receive(from unix.Sockaddr, b []byte) {
 	ep.counts.received++
 	gid, port, ok := ep.source(from)
 	p, err := wire.Parse(b)
-	if !ok || err != nil || p.Opcode() != wire.UDSendOnly || p.BTH().DestQP() != ib.QPGeneralServices ||
-		p.DETH().QKey() != ib.QKeyGSI || !p.BTH().PKey().Matches(ib.PKeyDefault) {
+	bad := !ok || err != nil || p.Opcode() != wire.UDSendOnly || p.BTH().DestQP() != ib.QPGeneralServices ||
+		p.DETH().QKey() != ib.QKeyGSI || !p.BTH().PKey().Matches(ib.PKeyDefault)
+	if bad {
 		ep.counts.badPacket++
+		ep.logBad(gid, "no connection management datagram")
 		return
 	}
 	if _, ok := wire.NewFlow(gid, ep.gid, port, wire.UDPPort).Verify(p); !ok {
 		ep.counts.badICRC++
+		ep.logBad(gid, "wrong ICRC")
 		return
 	}
 	if err := ep.step(cm.Received{Peer: gid, MAD: p.Payload()}); err != nil {
 		ep.counts.badPacket++
+		ep.logBad(gid, err.Error())
 	}
 }
 
@@ -236,11 +248,15 @@ func (ep *endpoint) arm() {
 	_ = ep.file.SetReadDeadline(t) // fails only on a closed file
 }
 
+// wake makes the goroutine look around.
+func (ep *endpoint) wake() { _ = ep.file.SetReadDeadline(clockBase) }
+
 // act carries out one action. Requests that must be refused are added to refuse.
 func (ep *endpoint) act(a *cm.Action, refuse []cm.Reject) []cm.Reject {
 	switch a.Kind {
 	case cm.ActionSend:
 		ep.send(a.Peer, a.MAD)
+		ep.logReject(a)
 	case cm.ActionRequest:
 		if reason := ep.offer(a); reason != 0 {
 			refuse = append(refuse, cm.Reject{Conn: a.Conn, Reason: reason})
@@ -298,15 +314,42 @@ func (ep *endpoint) send(peer ib.GID, mad []byte) {
 	}
 }
 
-// logComplaints tells the operator of malformed packets.
+// logComplaints tells the operator of malformed packets that the CQs have met.
 func (ep *endpoint) logComplaints() {
 	for {
 		select {
 		case c := <-ep.complaints:
-			ep.dev.log.Warn("dropped a malformed packet; more of them are only counted", "peer", addrOf(c.peer, ep.addr.Zone()),
-				"local", ep.addr, "why", countNames[c.why])
+			ep.warnMalformed(c.peer, countNames[c.why])
 		default:
 			return
 		}
 	}
 }
+
+func (ep *endpoint) warnMalformed(peer ib.GID, why string) {
+	ep.dev.log.Warn("dropped a malformed packet; more of them are only counted", "peer", addrOf(peer, ep.addr.Zone()),
+		"local", ep.addr, "why", why)
+}
+
+// logBad tells the operator of a malformed datagram to QP 1, one in ten seconds.
+func (ep *endpoint) logBad(peer ib.GID, why string) {
+	if now := clock(); now >= ep.nextBad {
+		ep.nextBad = now + complainEvery
+		ep.warnMalformed(peer, why)
+	}
+}
+
+// logReject tells the operator that a request was refused, and why, a few times a second at most.
+func (ep *endpoint) logReject(a *cm.Action) {
+	msg, err := cm.ParseMessage(a.MAD)
+	if err != nil || msg.Attr() != cm.AttrREJ {
+		return
+	}
+	if now := clock(); now >= ep.nextReject {
+		ep.nextReject = now + rejectLogEvery
+		ep.dev.log.Info("refused a connection", "peer", addrOf(a.Peer, ep.addr.Zone()), "local", ep.addr,
+			"reason", msg.REJ().Reason())
+	}
+}
+
+const rejectLogEvery = 200_000_000

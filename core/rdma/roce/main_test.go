@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -16,9 +17,16 @@ import (
 const insideEnv = "ROCE_TEST_NETNS"
 
 // TestMain runs the tests in a new network namespace, where nobody else uses port 4791 and
-// interfaces can be made. Where the kernel allows none, the tests run where they are.
+// interfaces can be made; each worker of a fuzz test gets another one. Where the kernel allows none,
+// the tests run where they are.
 func TestMain(m *testing.M) {
-	if os.Getenv(insideEnv) != "" {
+	want := "test"
+	var extra []*os.File
+	if slices.Contains(os.Args, "-test.fuzzworker") {
+		want = "worker"
+		extra = []*os.File{os.NewFile(3, "to the worker"), os.NewFile(4, "from the worker")}
+	}
+	if os.Getenv(insideEnv) == want {
 		if err := loopbackUp(); err != nil {
 			fmt.Fprintln(os.Stderr, "bring up loopback:", err)
 			os.Exit(1)
@@ -26,15 +34,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	runtime.LockOSThread() // the parent-death signal follows the thread
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), insideEnv+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	if os.Geteuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
-	}
+	cmd := inside(want, extra)
 	err := cmd.Run()
 	var exit *exec.ExitError
 	switch {
@@ -45,6 +45,20 @@ func TestMain(m *testing.M) {
 	}
 	fmt.Fprintln(os.Stderr, "no network namespace, testing in the present one:", err)
 	os.Exit(m.Run())
+}
+
+// inside is the command that runs this program in a namespace of its own.
+func inside(mark string, extra []*os.File) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = os.Stdin, os.Stdout, os.Stderr, extra
+	cmd.Env = append(os.Environ(), insideEnv+"="+mark)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	}
+	return cmd
 }
 
 func loopbackUp() error {

@@ -14,7 +14,7 @@ const recentNumbers = 4096
 // pair does not reach a new one.
 type numbers struct {
 	mu     sync.Mutex
-	taken  map[ib.QPN]bool
+	taken  map[ib.QPN]bool // true: in use, false: resting
 	recent []ib.QPN
 	next   int
 }
@@ -26,20 +26,21 @@ func (n *numbers) take(member int) ib.QPN {
 	defer n.mu.Unlock()
 	for {
 		q := ib.QPN(random64())<<8&ib.QPNMask | ib.QPN(member)
-		if q>>8 != 0 && !n.taken[q] {
+		if _, ok := n.taken[q]; !ok && q>>8 != 0 {
 			n.taken[q] = true
 			return q
 		}
 	}
 }
 
-// give puts a number back. It can be taken again after recentNumbers others have been given.
+// give puts a number back; a second time does nothing. It can be taken again after recentNumbers others have been given.
 func (n *numbers) give(q ib.QPN) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.taken[q] {
 		return
 	}
+	n.taken[q] = false
 	if len(n.recent) < recentNumbers {
 		n.recent = append(n.recent, q)
 		return

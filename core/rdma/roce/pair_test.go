@@ -26,23 +26,35 @@ func newPair(t testing.TB, change ...func(*Config)) *pair {
 	p := &pair{}
 	_, p.devA = loopback(t, "127.0.0.1", change...)
 	_, p.devB = loopback(t, "127.0.0.2", change...)
+	p.start(t, "127.0.0.2")
+	return p
+}
+
+// start makes the queues of both devices and connects A to the address, which is B's.
+func (p *pair) start(t testing.TB, addr string) {
+	t.Helper()
 	p.la = rdmatest.NewLoop(t, p.devA, rdma.CQConfig{Depth: 1024})
 	p.lb = rdmatest.NewLoop(t, p.devB, rdma.CQConfig{Depth: 1024})
 	cfg := rdma.QPConfig{SendDepth: 128, RecvDepth: 128, MaxSGE: 4}
 	p.a, p.b = p.la.NewEnd(cfg), p.lb.NewEnd(cfg)
-	p.join(t)
-	return p
-}
-
-func (p *pair) join(t testing.TB) {
-	t.Helper()
-	svc := rdma.Service{Addr: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), pairPort)}
+	svc := rdma.Service{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), pairPort)}
 	l, err := p.devB.Listen(svc)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	p.a.Connect(rdma.ConnectParams{Remote: svc})
+	p.joinAt(t, l)
+}
+
+// joinAt connects the ends through a listener of B.
+func (p *pair) joinAt(t testing.TB, l rdma.Listener) {
+	t.Helper()
+	p.connectTo(t, l, l.Service().Addr)
+}
+
+func (p *pair) connectTo(t testing.TB, l rdma.Listener, addr netip.AddrPort) {
+	t.Helper()
+	p.a.Connect(rdma.ConnectParams{Remote: rdma.Service{Addr: addr}})
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	req, err := l.Accept(ctx)

@@ -48,11 +48,11 @@ func TestProviderOnIPv4Loopback(t *testing.T) {
 func TestProviderOnIPv6Loopback(t *testing.T) {
 	inNamespace(t)
 	addAddress(t, "lo", "fd00:77::2/128")
-	rdmatest.TestProvider(t, loopbackHarness("::1", "fd00:77::2", ""))
+	rdmatest.TestProvider(t, loopbackHarness("::1", "fd00:77::2", "fd00:77::77"))
 }
 
 func TestProviderWithoutOffloads(t *testing.T) {
-	rdmatest.TestProvider(t, loopbackHarness("127.0.0.1", "127.0.0.2", "", func(c *Config) { c.NoGSO, c.NoGRO = true, true }))
+	rdmatest.TestProvider(t, loopbackHarness("127.0.0.1", "127.0.0.2", "127.0.0.77", func(c *Config) { c.NoGSO, c.NoGRO = true, true }))
 }
 
 // addAddress adds an address to an interface for the time of the test.

@@ -215,6 +215,7 @@ func (c *cq) complain(s *socket, src [16]byte, why count) {
 	select {
 	case s.ep.complaints <- complaint{ib.GID(src), why}:
 		c.nextComplaint = c.now + complainEvery
+		s.ep.wake()
 	default:
 	}
 }

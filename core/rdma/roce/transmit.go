@@ -17,8 +17,10 @@ const (
 	gsoBytes    = 65000 // below the longest UDP payload of both IP versions
 	inlineLimit = 128
 	headSize    = wire.BTHSize + wire.RETHSize + inlineLimit + 8
-	// turn is how many packets one QP sends before the next has its turn.
-	turn = 64
+	// turn is how many packets one QP sends before the next has its turn, and quota how many leave
+	// before the owner is heard again.
+	turn  = 64
+	quota = 1024
 )
 
 // txPacket is where a packet lies in the batch.
@@ -146,29 +148,26 @@ func (q *qp) head(b []byte, p *rc.Packet) []byte {
 	return b
 }
 
-// transmit sends what the active queue pairs have to send.
+// transmit sends what the active queue pairs have to send, up to the quota.
 func (c *cq) transmit() {
 	c.wakeStarved()
-	for len(c.active) > 0 {
+	for left := quota; len(c.active) > 0 && left > 0; {
 		list := c.active
 		c.active, c.spare = c.spare[:0], list
 		for _, q := range list {
 			q.active = false
 			if !q.closed {
-				c.pull(q)
+				left -= c.pull(q)
 			}
 		}
 	}
 	c.flushBatch()
 }
 
-// pull takes one turn's packets of q.
-func (c *cq) pull(q *qp) {
-	for i := 0; ; i++ {
-		if i == turn {
-			c.activate(q)
-			break
-		}
+// pull takes one turn's packets of q, and returns how many there were.
+func (c *cq) pull(q *qp) int {
+	n := 0
+	for ; n < turn; n++ {
 		if c.tx.full() || c.tx.sock != q.sock {
 			c.flushBatch()
 			c.tx.sock = q.sock
@@ -178,7 +177,11 @@ func (c *cq) pull(q *qp) {
 		}
 		c.tx.add(q, &c.out)
 	}
+	if n == turn {
+		c.activate(q)
+	}
 	c.settle(q)
+	return n
 }
 
 // flushBatch sends the batch.
@@ -240,7 +243,6 @@ func (c *cq) sendFailed(i int, errno unix.Errno) int {
 		}
 		return t.nmsg
 	case t.meta[i].n > 1 && (errno == unix.EINVAL || errno == unix.EIO || errno == unix.EOPNOTSUPP):
-		t.gso = false
 		c.resendSingly(i)
 	case errno == unix.EMSGSIZE:
 		c.cnt.add(cntTooLong, t.meta[i].n)
@@ -250,12 +252,13 @@ func (c *cq) sendFailed(i int, errno unix.Errno) int {
 	return i + 1
 }
 
-// resendSingly sends the segments of message i one by one, each with the ICRC for identification 0,
-// because the kernel cannot segment for this interface.
+// resendSingly sends the segments of message i one by one, each with the ICRC for identification 0. If
+// that works the kernel cannot segment for this interface, and is not asked to again.
 func (c *cq) resendSingly(i int) {
 	t := &c.tx
 	m := t.meta[i]
 	var one [1]unix.Mmsghdr
+	sent := 0
 	for k := range m.n {
 		pk := &t.packets[m.packet+k]
 		t.reseal(m.q, m.packet+k)
@@ -269,8 +272,10 @@ func (c *cq) resendSingly(i int) {
 			c.cnt.add(cntSendErrors, 1)
 			continue
 		}
+		sent++
 		c.cnt.add(cntSentDatagrams, 1)
 		c.cnt.add(cntSentPackets, 1)
 		c.cnt.add(cntSentBytes, pk.size)
 	}
+	t.gso = sent == 0 // if none could be sent, segmentation was not what the kernel disliked
 }

@@ -6,7 +6,7 @@ import "github.com/gosrpt/gosrpt/core/ib"
 type answer struct {
 	op        Opcode // OpAck or OpReadRequest
 	syndrome  uint8
-	duplicate bool
+	duplicate bool // a READ performed again, an acknowledgement repeated unasked
 	started   bool
 	again     uint8 // how often to send it after this
 	psn       ib.PSN
@@ -96,6 +96,37 @@ func (a *answers) read(p *Packet, psn ib.PSN, msn, mtu uint32, duplicate bool) {
 	})
 }
 
+// An acknowledgement that is lost at the end of a burst is missed by nobody but the peer's timer; and
+// a peer that retransmits may break (see the package comment). So the last one is repeated when
+// nothing has followed it for a while, well before any peer's timer.
+const (
+	ackRepeats = 2
+	ackInsure  = 250 * Millisecond
+	ackInsure2 = 750 * Millisecond
+)
+
+// insure plans the repetition of an acknowledgement that is being sent.
+func (r *responder) insure(now int64, repeated bool) {
+	if !repeated {
+		r.ackTimes, r.ackAt = 0, now+ackInsure
+		return
+	}
+	r.ackTimes++
+	r.ackAt = 0
+	if r.ackTimes < ackRepeats {
+		r.ackAt = now + ackInsure2
+	}
+}
+
+// repeatAck queues the last acknowledgement again.
+func (m *Machine) repeatAck() {
+	r := &m.resp
+	r.ackAt = 0
+	if r.out.n == 0 {
+		r.out.push(answer{op: OpAck, duplicate: true, syndrome: syndromeNoLimit, psn: r.epsn.Add(-1), msn: r.msn})
+	}
+}
+
 // nextResponse fills p with the next packet of the responder.
 func (m *Machine) nextResponse(now int64, p *Packet) bool {
 	out := &m.resp.out
@@ -104,6 +135,7 @@ func (m *Machine) nextResponse(now int64, p *Packet) bool {
 		if a.op == OpAck {
 			if a.syndrome&syndromeMask == syndromeAck {
 				m.stats.Acks++
+				m.resp.insure(now, a.duplicate)
 			}
 			*p = Packet{Op: OpAck, PSN: a.psn, Syndrome: a.syndrome, MSN: a.msn}
 			if a.again > 0 {

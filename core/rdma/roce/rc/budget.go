@@ -31,43 +31,47 @@ func (b *Budget) give(n int64) {
 // Used is the room now reserved, in bytes.
 func (b *Budget) Used() int64 { return b.used }
 
-// Pool lends the buffers in which packets that overtook others are kept. The machines that share
-// one also share a goroutine. Buffers are made on first use, never more than its limit.
+// Pool lends the places in which packets that overtook others are kept. The machines that share
+// one also share a goroutine. Places are made on first use, never more than the limit.
 type Pool struct {
-	free  [][]byte
+	free  []*held
 	made  int
 	limit int
 	size  int
 }
 
-// NewPool returns a pool of at most limit buffers of size bytes.
+// held is a packet that waits for those before it, or for a receive.
+type held struct {
+	p   Packet
+	buf []byte // of the pool's size; p.Payload is its start
+}
+
+// NewPool returns a pool of at most limit places for payloads of up to size bytes.
 func NewPool(limit, size int) *Pool {
-	return &Pool{limit: limit, size: size, free: make([][]byte, 0, limit)}
+	return &Pool{limit: limit, size: size, free: make([]*held, 0, limit)}
 }
 
-// get returns a copy of b in a buffer of the pool, or false if none is left or b is too long.
-func (p *Pool) get(b []byte) ([]byte, bool) {
-	if p == nil || len(b) > p.size {
-		return nil, false
+// get returns a copy of p, or nil if no place is left or the payload is too long.
+func (l *Pool) get(p *Packet) *held {
+	if l == nil || len(p.Payload) > l.size {
+		return nil
 	}
-	var buf []byte
-	switch n := len(p.free); {
+	var h *held
+	switch n := len(l.free); {
 	case n > 0:
-		buf, p.free = p.free[n-1], p.free[:n-1]
-	case p.made < p.limit:
-		p.made++
-		buf = make([]byte, p.size)
+		h, l.free = l.free[n-1], l.free[:n-1]
+	case l.made < l.limit:
+		l.made++
+		h = &held{buf: make([]byte, l.size)}
 	default:
-		return nil, false
+		return nil
 	}
-	return buf[:copy(buf, b)], true
+	h.p = *p
+	h.p.Payload = h.buf[:copy(h.buf, p.Payload)]
+	return h
 }
 
-func (p *Pool) put(b []byte) {
-	if cap(b) == p.size {
-		p.free = append(p.free, b[:p.size])
-	}
-}
+func (l *Pool) put(h *held) { l.free = append(l.free, h) }
 
-// Lent is how many buffers are out.
-func (p *Pool) Lent() int { return p.made - len(p.free) }
+// Lent is how many places are taken.
+func (l *Pool) Lent() int { return l.made - len(l.free) }

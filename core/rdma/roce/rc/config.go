@@ -35,9 +35,9 @@ type Config struct {
 	ReadChunk uint32
 	// WindowPackets and WindowBytes bound what is unacknowledged. Defaults 128 and 256 KiB.
 	WindowPackets, WindowBytes uint32
-	// MinTimeout and MaxTimeout bound the retry timer, before and after back-off. Defaults 1 s, 4 s.
+	// MinTimeout and MaxTimeout bound the retry timer, before and after back-off. Defaults 2 s, 4 s.
 	MinTimeout, MaxTimeout int64
-	// Probe is the least wait for the early repetition on lossy links. Default 50 ms.
+	// Probe is the least wait for the early repetition on lossy links. Default 100 ms.
 	Probe int64
 	// Hold is how long overtaking packets, and SENDs without a receive, wait. Default 15 ms.
 	Hold int64
@@ -60,9 +60,9 @@ func (c Config) withDefaults() Config {
 			*v = d
 		}
 	}
-	def(&c.MinTimeout, 1000*Millisecond)
+	def(&c.MinTimeout, 2000*Millisecond)
 	def(&c.MaxTimeout, 4000*Millisecond)
-	def(&c.Probe, 50*Millisecond)
+	def(&c.Probe, 100*Millisecond)
 	def(&c.Hold, 15*Millisecond)
 	c.MaxTimeout = max(c.MaxTimeout, c.MinTimeout)
 	if c.ReadChunk == 0 || c.ReadChunk > MaxReadChunk || c.ReadChunk%4096 != 0 {

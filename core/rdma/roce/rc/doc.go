@@ -29,6 +29,7 @@
 //
 // The requester keeps at most a window of packets unacknowledged; the window is halved when a
 // packet is lost and grows again slowly. While the link has shown no loss, nothing is repeated
-// before the retry timer; once it has, the last packet is repeated early, because a lost last
-// packet leaves no gap for the peer to complain about.
+// before the retry timer; once it has, what is late is repeated early, because a lost last packet
+// leaves no gap for the peer to complain about. Likewise nobody misses a lost acknowledgement but
+// the peer's timer, so the last one of a burst is repeated.
 package rc

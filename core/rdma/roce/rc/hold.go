@@ -2,28 +2,25 @@ package rc
 
 import "github.com/gosrpt/gosrpt/core/ib"
 
-// held is a packet that waits for those before it, or for a receive. Its payload is in a buffer of
-// the Pool.
-type held struct {
-	used bool
-	p    Packet
-}
+func (r *responder) place(psn ib.PSN) **held { return &r.hold[uint32(psn)%holdSlots] }
 
-func (r *responder) heldAt(psn ib.PSN) *held { return &r.hold[uint32(psn)%holdSlots] }
+// heldAt returns what is held for psn, or nil.
+func (r *responder) heldAt(psn ib.PSN) *held {
+	if h := *r.place(psn); h != nil && h.p.PSN == psn {
+		return h
+	}
+	return nil
+}
 
 // keep copies p into the hold. It returns false if there is no room.
 func (m *Machine) keep(p *Packet) bool {
-	h := m.resp.heldAt(p.PSN)
-	if h.used {
-		return h.p.PSN == p.PSN
+	at := m.resp.place(p.PSN)
+	if *at != nil {
+		return (*at).p.PSN == p.PSN
 	}
-	buf, ok := m.cfg.Pool.get(p.Payload)
-	if !ok {
+	if *at = m.cfg.Pool.get(p); *at == nil {
 		return false
 	}
-	h.used = true
-	h.p = *p
-	h.p.Payload = buf
 	m.resp.nheld++
 	m.stats.Held++
 	return true
@@ -31,23 +28,18 @@ func (m *Machine) keep(p *Packet) bool {
 
 // release drops what is held for psn.
 func (m *Machine) release(psn ib.PSN) {
-	h := m.resp.heldAt(psn)
-	if !h.used || h.p.PSN != psn {
-		return
+	if h := m.resp.heldAt(psn); h != nil {
+		*m.resp.place(psn) = nil
+		m.resp.nheld--
+		m.cfg.Pool.put(h)
 	}
-	m.cfg.Pool.put(h.p.Payload)
-	*h = held{}
-	m.resp.nheld--
 }
 
 func (m *Machine) dropHeld() {
 	r := &m.resp
-	for i := range r.hold {
-		if r.nheld == 0 {
-			break
-		}
-		if r.hold[i].used {
-			m.release(r.hold[i].p.PSN)
+	for _, h := range r.hold {
+		if h != nil {
+			m.release(h.p.PSN)
 		}
 	}
 	r.holdUntil = 0
@@ -100,10 +92,13 @@ func (m *Machine) notReady() {
 
 func (m *Machine) tickResponder(now int64) {
 	r := &m.resp
+	if r.ackAt != 0 && now >= r.ackAt {
+		m.repeatAck()
+	}
 	if r.holdUntil == 0 || now < r.holdUntil {
 		return
 	}
-	if h := r.heldAt(r.epsn); h.used && h.p.PSN == r.epsn {
+	if r.heldAt(r.epsn) != nil {
 		m.notReady()
 		return
 	}
@@ -116,14 +111,10 @@ func (m *Machine) drain(now int64) {
 	r := &m.resp
 	for m.state == Ready {
 		h := r.heldAt(r.epsn)
-		if !h.used || h.p.PSN != r.epsn {
+		if h == nil || m.execute(&h.p) == noRecv {
 			break
 		}
-		p := h.p
-		if v := m.execute(&p); v == noRecv {
-			break
-		}
-		// execute has released the packet by advancing, or failed and dropped all.
+		// execute has released h, by advancing or by failing.
 	}
 	if m.state == Ready && r.nheld > 0 && r.holdUntil == 0 && !r.told {
 		r.holdUntil = now + m.cfg.Hold

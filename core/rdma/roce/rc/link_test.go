@@ -36,6 +36,8 @@ func (f *flights) Pop() any {
 
 type linkFaults struct {
 	loss, dup, reorder float64
+	deaf               bool // side 1 drops what overtakes, and reports a gap at once and once only
+	tweak              func(p *Params)
 	drop               func(to int, p *Packet) bool
 }
 

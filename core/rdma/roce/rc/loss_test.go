@@ -140,11 +140,16 @@ func TestEveryMessageArrivesOnceInOrderOverABadLink(t *testing.T) {
 	}{
 		{"clean", 4096, 5, 9, linkFaults{}, 400, 60},
 		{"clean, PSN wrap", 1024, 0xFF_FFF0, 0xFF_FF00, linkFaults{}, 400, 60},
+		{"clean, credits unknown at first", 1024, 5, 9, linkFaults{tweak: func(p *Params) { p.FlowControl = true }}, 400, 60},
+		{"clean, one READ at a time, small budget", 4096, 5, 9, linkFaults{tweak: func(p *Params) {
+			p.ReadsOut, p.ReadCost, p.Budget = 1, 4400, NewBudget(1)
+		}}, 400, 60},
 		{"1% loss", 4096, 0xFF_FFFF, 0x7F_FFF0, linkFaults{loss: 0.01}, 400, 600},
 		{"1% loss, small MTU", 256, 1, 1, linkFaults{loss: 0.01}, 200, 600},
 		{"10% loss", 1024, 1, 0xFF_FFFF, linkFaults{loss: 0.1}, 150, 6000},
 		{"reorder", 1024, 1, 2, linkFaults{reorder: 0.1}, 300, 600},
 		{"duplicates", 1024, 1, 2, linkFaults{dup: 0.2}, 300, 600},
+		{"5% loss, a peer that holds nothing", 1024, 3, 4, linkFaults{loss: 0.05, deaf: true}, 200, 2000},
 		{"everything", 1024, 0xFF_FF80, 2, linkFaults{loss: 0.02, dup: 0.05, reorder: 0.05}, 300, 2000},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -161,7 +166,15 @@ func runBadLink(t *testing.T, seed uint64, mtu uint32, a, b ib.PSN, f linkFaults
 		mem[i] = &fabricMemory{key: 77 + uint32(i), base: 1<<40 - 12345, b: make([]byte, 64*100_000)}
 	}
 	pa, pb := pairParams(mtu, a, b)
-	l := newLink(t, seed, testConfig(mem[0]), testConfig(mem[1]), pa, pb)
+	if f.tweak != nil {
+		f.tweak(&pa)
+		f.tweak(&pb)
+	}
+	cfg := testConfig(mem[1])
+	if f.deaf {
+		cfg.Pool = nil
+	}
+	l := newLink(t, seed, testConfig(mem[0]), cfg, pa, pb)
 	l.faults = f
 	tr := [2]*traffic{newTraffic(l, 0, mem[1], total), newTraffic(l, 1, mem[0], total)}
 	l.onDone = func(side int, c Completion) {
@@ -203,7 +216,7 @@ func checkQuiet(t *testing.T, l *link, f linkFaults) {
 			t.Errorf("side %d: bad packets: %+v", side, s)
 		}
 		m.Close()
-		if m.cfg.Pool.Lent() != 0 {
+		if m.cfg.Pool != nil && m.cfg.Pool.Lent() != 0 {
 			t.Errorf("side %d: %d buffers of the pool were not given back", side, m.cfg.Pool.Lent())
 		}
 	}

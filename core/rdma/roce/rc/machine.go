@@ -105,18 +105,15 @@ func (m *Machine) Deadline() int64 {
 	if m.state != Ready {
 		return 0
 	}
-	d := m.requesterDeadline()
-	if h := m.resp.holdUntil; h != 0 && (d == 0 || h < d) {
-		d = h
-	}
-	return d
+	return earlier(earlier(m.requesterDeadline(), m.resp.holdUntil), m.resp.ackAt)
 }
 
 // readBurst is how many READ responses go out in a row while requests of our own wait.
 const readBurst = 16
 
-// Next fills p with the next packet to send, or returns false. Its payload is valid until the next
-// call of any method but Next's caller's own encoding; encode it before asking again.
+// Next fills p with the next packet to send, or returns false. The payload is memory of the work, or
+// of the region that a READ names; it stays as it is until a later call of Receive, Tick or Fail
+// completes the work.
 func (m *Machine) Next(now int64, p *Packet) bool {
 	if m.state == Idle {
 		return false
@@ -198,7 +195,7 @@ func (m *Machine) fail(s Status) {
 // lossy notes proof that the link loses packets.
 func (m *Machine) lossy(now int64) { m.lossyUntil = now + lossyMemory }
 
-const lossyMemory = 10_000 * Millisecond
+const lossyMemory = 60_000 * Millisecond
 
 // completions is a ring that holds as many completions as there can be work.
 type completions struct {

@@ -219,19 +219,19 @@ func (r *requester) begin(s *slot) {
 	r.snd = r.max
 }
 
-// credit tells whether end-to-end credits let a new SEND go; with nothing in flight one may always
-// go, to learn the credits (IBTA vol 1, 9.7.7.2.5).
+// credit tells whether end-to-end credits let a new SEND go (IBTA vol 1, 9.7.7.2.5).
 func (r *requester) credit(s *slot) bool {
-	if r.unlimited || s.started || s.kind != Send {
-		return true
-	}
-	return int32((r.lsn-(r.ssn+1))<<8) >= 0 || !r.outstanding()
+	return r.unlimited || s.started || s.kind != Send || int32((r.lsn-(r.ssn+1))<<8) >= 0
 }
+
+// mayProbeCredit tells whether a SEND beyond the credits may go: with nothing in flight, one may
+// always go, and its acknowledgement brings the credits.
+func (r *requester) mayProbeCredit() bool { return !r.outstanding() }
 
 func (m *Machine) nextData(now int64, s *slot, p *Packet) bool {
 	r := &m.req
 	flight := r.flight()
-	if flight >= r.window || !r.credit(s) {
+	if flight >= r.window || !r.credit(s) && !r.mayProbeCredit() {
 		return false
 	}
 	if !s.started {

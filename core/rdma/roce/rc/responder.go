@@ -29,12 +29,15 @@ type responder struct {
 	msn  uint32
 	cur  message
 
-	hold      [holdSlots]held
+	hold      [holdSlots]*held
 	nheld     int
 	holdUntil int64 // when patience with the gap at epsn ends, 0: no gap
 	told      bool  // a NAK for epsn has been sent
 
 	out answers
+
+	ackAt    int64 // when the last acknowledgement is repeated, 0: not any more
+	ackTimes uint8 // how often it has been
 }
 
 func (r *responder) init(c *Config) {

@@ -326,3 +326,30 @@ func TestAnswersNeverOverflowUnderAFlood(t *testing.T) {
 		t.Errorf("%d buffers lent", n)
 	}
 }
+
+func TestTheLastAcknowledgementOfABurstIsRepeated(t *testing.T) {
+	tc := responderCase{recvs: []int{9, 9, 9}}
+	m, _ := tc.machine()
+	m.Receive(10, &Packet{Op: OpSendOnly, PSN: 100, AckReq: true})
+	var at []int64
+	for now, i := int64(10), 0; i < 5; i++ {
+		for _, p := range drainPackets(m, now) {
+			if p.Op != OpAck || p.PSN != 100 || p.MSN != 1 || p.Syndrome != 0x1F {
+				t.Errorf("sent %+v", p)
+			}
+			at = append(at, (now-10)/Millisecond)
+		}
+		if now = m.Deadline(); now == 0 {
+			break
+		}
+		m.Tick(now)
+	}
+	if !slices.Equal(at, []int64{0, 250, 1000}) {
+		t.Errorf("acknowledged at %v ms", at)
+	}
+	m.Receive(10, &Packet{Op: OpSendOnly, PSN: 101, AckReq: true})
+	drainPackets(m, 10)
+	if m.Deadline() != 10+250*Millisecond {
+		t.Errorf("a new acknowledgement begins anew: deadline %d", m.Deadline())
+	}
+}

@@ -9,8 +9,8 @@ type timer struct {
 
 	deadline    int64 // retry timer, 0 when nothing is awaited
 	since       int64 // last progress, or when the timer was armed
-	probed      bool
-	unsent      bool // the deadline is that of a repetition for want of room
+	probes      uint  // early repetitions since the last progress
+	unsent      bool  // the deadline is that of a repetition for want of room
 	backoff     uint
 	tries       int
 	rnrTries    int
@@ -72,7 +72,7 @@ func (t *timer) arm(now int64) {
 
 // progress notes that the peer has answered something new.
 func (t *timer) progress(now int64) {
-	t.backoff, t.tries, t.rnrTries, t.probed = 0, 0, 0, false
+	t.backoff, t.tries, t.rnrTries, t.probes = 0, 0, 0, 0
 	t.since = now
 	t.deadline = now + t.timeout()
 	t.unsent = false
@@ -87,15 +87,21 @@ func (t *timer) pause(until int64) {
 
 func (t *timer) paused(now int64) bool { return now < t.pausedUntil }
 
-// probeAt is when an early repetition is due.
-func (t *timer) probeAt() int64 { return t.since + max(t.probeLeast, 2*t.estimate()) }
+// maxProbes is how many early repetitions come before the retry timer, each after twice the time
+// of the one before.
+const maxProbes = 4
 
-// mayProbe tells whether an early repetition makes sense: everything is sent, the answer is late,
-// and the link has lost packets lately.
+// probeAt is when an early repetition is due.
+func (t *timer) probeAt() int64 {
+	return t.since + max(t.probeLeast, t.estimate())*(1<<(t.probes+1)-1)
+}
+
+// mayProbe tells whether an early repetition makes sense: the answer is late, and the link has lost
+// packets lately. What is repeated begins with the oldest packet, for a responder that has sent
+// its one NAK for a gap is deaf to anything later.
 func (m *Machine) mayProbe() bool {
-	r := &m.req
-	t := &r.timer
-	return t.deadline != 0 && !t.probed && r.cur == r.tail && t.since < m.lossyUntil
+	t := &m.req.timer
+	return t.deadline != 0 && !t.unsent && t.probes < maxProbes && t.since < m.lossyUntil
 }
 
 func (m *Machine) tickRequester(now int64) {
@@ -109,8 +115,8 @@ func (m *Machine) tickRequester(now int64) {
 		m.timedOut(now)
 	case m.mayProbe() && now >= t.probeAt():
 		m.stats.Probes++
-		t.probed = true
-		m.goBack(m.req.max.Add(-1))
+		t.probes++
+		m.goBack(m.req.oldest())
 	case m.cfg.KeepAlive != 0 && m.idle() && now >= m.lastHeard+m.cfg.KeepAlive:
 		m.stats.KeepAlives++
 		m.push(Write, 0).internal = true
@@ -135,7 +141,7 @@ func (m *Machine) timedOut(now int64) {
 	}
 	m.lossy(now)
 	t.backoff++
-	t.probed = false
+	t.probes = 0
 	t.since = now
 	t.deadline = now + t.timeout()
 	m.shrink()

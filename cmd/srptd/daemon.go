@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
@@ -33,13 +34,21 @@ type daemon struct {
 	target   *target.Target
 	disks    []*disk
 	admin    *admin.Server
+	// listening tells that logins are taken.
+	listening atomic.Bool
 }
 
-// start brings everything up. ctx ends it early.
+// start brings everything up. If ctx ends before that is done, it ends what there is in order and returns neither a daemon nor,
+// unless that fails, an error.
 func start(ctx context.Context, cfg *config.Config, log hclog.Logger) (*daemon, error) {
 	d := &daemon{cfg: cfg, log: log, begin: time.Now(), provider: newProvider(cfg, log)}
 	if err := d.bringUp(ctx); err != nil {
-		return nil, errors.Join(err, d.stop())
+		asked := ctx.Err() != nil
+		stopErr := d.stop()
+		if asked {
+			return nil, stopErr
+		}
+		return nil, errors.Join(err, stopErr)
 	}
 	log.Info("ready", "id_ext", hex64(cfg.Target.IDExt), "ioc_guid", hex64(cfg.Target.IOCGUID), "luns", len(d.disks))
 	// Without systemd there is nobody to tell, which is no error.
@@ -47,6 +56,8 @@ func start(ctx context.Context, cfg *config.Config, log hclog.Logger) (*daemon, 
 	return d, nil
 }
 
+// bringUp claims addresses and control socket before it waits for anything, so that a second daemon is told at once, and the
+// operator sees what a slow start waits for.
 func (d *daemon) bringUp(ctx context.Context) (err error) {
 	if d.devices, err = d.provider.Devices(ctx); err != nil {
 		return fmt.Errorf("RDMA devices: %w", err)
@@ -57,13 +68,18 @@ func (d *daemon) bringUp(ctx context.Context) (err error) {
 	if d.target, err = target.New(d.targetConfig(), d.log); err != nil {
 		return err
 	}
-	if err := d.openDisks(ctx); err != nil {
-		return err
-	}
+	d.makeDisks()
 	if d.admin, err = admin.Serve(admin.Config{Socket: d.cfg.Admin.Socket, Metrics: d.cfg.Admin.Metrics}, source{d}, d.log); err != nil {
 		return err
 	}
-	return d.target.Start(ctx)
+	if err := d.openDisks(ctx); err != nil {
+		return err
+	}
+	if err := d.target.Start(ctx); err != nil {
+		return err
+	}
+	d.listening.Store(true)
+	return nil
 }
 
 // newProvider makes the provider that the configuration names; config knows no other than roce.

@@ -24,6 +24,8 @@ import (
 const (
 	// retryOpen is the pause between attempts to open a LUN that could not be opened.
 	retryOpen = 5 * time.Second
+	// retryQueue is the first pause between attempts to replace a queue; it doubles up to retryOpen.
+	retryQueue = 50 * time.Millisecond
 	// queueEntries is the depth of a LUN's queue to its plugin.
 	queueEntries = 256
 )
@@ -53,14 +55,20 @@ type parts struct {
 	device *lu.Device
 }
 
-// openDisks opens every LUN, all at once, and returns when each has been tried. A LUN that cannot be
-// opened is tried again in the background and disturbs nobody.
-func (d *daemon) openDisks(ctx context.Context) error {
-	var first sync.WaitGroup
+// makeDisks makes the disks and opens none.
+func (d *daemon) makeDisks() {
 	for _, c := range d.cfg.LUNs {
 		k := &disk{cfg: c, d: d, log: d.log.Named("lun").With("lun", c.LUN, "name", c.Name), state: "opening"}
 		k.ctx, k.cancel = context.WithCancel(context.Background())
 		d.disks = append(d.disks, k)
+	}
+}
+
+// openDisks opens every LUN, all at once, and returns when each has been tried. A LUN that cannot be
+// opened is tried again in the background and disturbs nobody.
+func (d *daemon) openDisks(ctx context.Context) error {
+	var first sync.WaitGroup
+	for _, k := range d.disks {
 		first.Add(1)
 		k.work.Go(func() { k.keepOpening(first.Done) })
 	}
@@ -135,7 +143,7 @@ func (k *disk) build(ctx context.Context, p *parts) (err error) {
 	}
 	p.guard, err = store.Open(p.queue, store.Config{
 		Name: k.cfg.Name, Arena: p.mem.Bytes(), Depth: queueEntries, ReadOnly: k.cfg.ReadOnly,
-		Deadline: c.Plugin.CallTimeout, Patience: c.Plugin.RestartWait, OnFault: k.fault,
+		Deadline: c.Plugin.CallTimeout, Patience: c.Plugin.RestartWait, OnFault: func(err error) { k.fault(p, err) },
 	})
 	if err != nil {
 		return err
@@ -154,52 +162,6 @@ func (k *disk) build(ctx context.Context, p *parts) (err error) {
 
 func (k *disk) queueOptions() host.QueueOptions {
 	return host.QueueOptions{Entries: queueEntries, Hold: k.d.cfg.Plugin.RestartWait, EdgeTriggered: true}
-}
-
-// fault is told by the guard, in the reactor's goroutine, that the queue holds a request for too long or breaks the
-// contract: it is replaced, which ends a plugin that does not let go.
-func (k *disk) fault(err error) {
-	k.work.Go(func() {
-		k.log.Error("the plugin's queue is replaced", "error", err)
-		if err := k.replaceQueue(); err != nil && k.ctx.Err() == nil {
-			k.setState("failed: " + err.Error())
-			k.log.Error("the queue cannot be replaced; restart the daemon", "error", err)
-		}
-	})
-}
-
-func (k *disk) replaceQueue() error {
-	k.mu.Lock()
-	p := k.parts
-	k.mu.Unlock()
-	if p == nil {
-		return errors.New("the LUN is not open yet")
-	}
-	t := k.d.target
-	if err := t.Unwatch(k.ctx, p.guard); err != nil {
-		return err
-	}
-	if err := p.store.CloseQueue(p.queue); err != nil {
-		return err
-	}
-	q, err := p.store.NewQueue(k.ctx, k.queueOptions())
-	if err != nil {
-		return err
-	}
-	err = t.Do(k.ctx, func() {
-		p.guard.Detach(time.Now())
-		err = p.guard.Attach(q)
-	})
-	if err == nil {
-		err = p.device.Update(p.guard.Info())
-	}
-	if err != nil {
-		return err
-	}
-	k.mu.Lock()
-	p.queue = q
-	k.mu.Unlock()
-	return t.Watch(k.ctx, p.guard)
 }
 
 // close ends the disk. The target has let go of it.

@@ -93,11 +93,12 @@ func serve(ctx context.Context, cfg *config.Config) error {
 	})
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal has its default effect
 	d, err := start(ctx, cfg, log)
-	if err != nil {
+	if d == nil {
 		return err
 	}
 	<-ctx.Done()
-	stop() // a second signal has its default effect
+	stop() // now at the latest
 	return d.stop()
 }

@@ -37,8 +37,12 @@ func (s source) Status() *adminpb.StatusReply {
 	} else {
 		r.Sessions, r.RefusedLogins, r.Counters = uint32(st.Sessions), st.RefusedBy, engineCounters(&st)
 	}
+	state := "waits until every LUN has been tried"
+	if s.d.listening.Load() {
+		state = "listening"
+	}
 	for _, l := range s.d.target.Listening() {
-		r.Listeners = append(r.Listeners, &adminpb.Listener{Address: l.Addr.String(), Device: l.Device, State: "listening"})
+		r.Listeners = append(r.Listeners, &adminpb.Listener{Address: l.Addr.String(), Device: l.Device, State: state})
 	}
 	for _, k := range s.d.disks {
 		r.Luns = append(r.Luns, k.status())

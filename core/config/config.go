@@ -38,8 +38,8 @@ type Config struct {
 // Target is the identity of the SRP target port (SRP r16a annex B).
 type Target struct {
 	// IDExt and IOCGUID are the two halves of the target port identifier, which initiators give as id_ext and ioc_guid.
-	IDExt   uint64 `json:"id_ext" yaml:"id_ext"`
-	IOCGUID uint64 `json:"ioc_guid" yaml:"ioc_guid"`
+	IDExt   uint64
+	IOCGUID uint64
 }
 
 // Login bounds what initiators may ask for.

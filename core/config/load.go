@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -78,7 +79,7 @@ func readFile(file string) (raw []byte, name string, err error) {
 func bind(raw []byte, fs *pflag.FlagSet) (*viper.Viper, error) {
 	v := viper.New()
 	v.SetConfigType("yaml")
-	if err := v.ReadConfig(strings.NewReader(string(raw))); err != nil {
+	if err := v.ReadConfig(bytes.NewReader(quoteIdentifiers(raw))); err != nil {
 		return nil, err
 	}
 	for _, k := range Keys() {

@@ -92,7 +92,7 @@ func (b *bench) run(ctx context.Context, bin string) (err error) {
 	return b.measure(ctx)
 }
 
-// start starts the daemon with a file store and waits until it answers.
+// start starts the daemon with a file store and waits until it takes logins.
 func (b *bench) start(ctx context.Context) (*exec.Cmd, error) {
 	c := exec.Command(filepath.Join(b.bin, "srptd"), "--config", os.DevNull, "--listen", "127.0.0.2",
 		"--plugin-dir", filepath.Join(b.bin, "plugins"), "--admin-socket", b.socket(), "--log-level", "error",
@@ -103,8 +103,8 @@ func (b *bench) start(ctx context.Context) (*exec.Cmd, error) {
 	}
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		_, err := b.ctl(ctx, "status")
-		if err == nil {
+		out, err := b.ctl(ctx, "status")
+		if bytes.Contains(out, []byte(`"listening"`)) {
 			return c, nil
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {

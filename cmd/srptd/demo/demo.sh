@@ -23,7 +23,7 @@ say "srptd: a target on 127.0.0.2 with a 256 MiB file store"
   --lun "lun=0,name=demo,path=$dir/disk.img,size=256MiB" &
 daemon=$!
 for _ in $(seq 300); do
-  ctl status >/dev/null 2>&1 && break
+  ctl status 2>/dev/null | grep -q 'listening$' && break
   kill -0 "$daemon" || exit 1
   sleep 0.1
 done

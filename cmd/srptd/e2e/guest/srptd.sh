@@ -1,0 +1,90 @@
+# Target: srptd, in the namespace tgt.
+
+SRPTD_SOCKET=/run/gosrpt/srptd.sock
+PLUGIN_DIR=/usr/local/lib/gosrpt/plugins
+SRPTD_CONFIG=/etc/gosrpt/srptd.yaml
+SRPTD_LOG=/job/out/srptd.log
+
+ctl() { srptctl --socket $SRPTD_SOCKET "$@"; }
+
+# srptd_install: from the job directory, which is too slow to run a program from.
+srptd_install() {
+	mkdir -p $PLUGIN_DIR /usr/local/bin /run/gosrpt /etc/gosrpt
+	install -m 755 /job/bin/srptd /job/bin/srptctl /usr/local/bin/
+	install -m 755 /job/bin/backstore-* $PLUGIN_DIR/
+}
+
+# The slowness told to the initiator. 22 makes rxe wait 17 s before it resends what nobody acknowledged: with its default
+# registration a resend can kill its queue, so it is better late than for nothing. 16 makes that 2 s.
+ACK_DELAY=22
+
+# srptd_config LUN...: writes the configuration. A LUN is "PATH SIZE"; its number is its place.
+srptd_config() {
+	local n=0 lun
+	cat <<-END
+		provider: roce
+		listen: ["$V1_IP4", "$V1_IP6", "$V1_LINK6%v1"]
+		port: $PORT
+		target: {id_ext: "$ID_EXT", ioc_guid: "$IOC_GUID"}
+		plugin_dir: [$PLUGIN_DIR]
+		admin: {socket: $SRPTD_SOCKET}
+		roce: {target_ack_delay: $ACK_DELAY}
+		luns:
+	END
+	for lun in "$@"; do
+		cat <<-END
+			  - lun: $n
+			    name: disk$n
+			    plugin: backstore-file
+			    config: {path: ${lun% *}, size: ${lun#* }}
+		END
+		n=$((n + 1))
+	done
+}
+
+# srptd_start: returns when all listeners listen and all LUNs are ready. Its exit status will be in /run/srptd.status.
+srptd_start() {
+	rm -f /run/srptd.status
+	setsid ip netns exec tgt sh -c "srptd --config $SRPTD_CONFIG >>$SRPTD_LOG 2>&1 &
+		echo \$! >/run/srptd.pid
+		wait \$!
+		echo \$? >/run/srptd.status" &
+	until_true 30 srptd_ready_or_ended
+	srptd_ready
+}
+
+srptd_ready() {
+	ctl status --output json | jq -e '
+		(.listeners | length > 0 and all(.state == "listening")) and (.luns | length > 0 and all(.state == "ready"))'
+}
+srptd_ended() { [ -s /run/srptd.status ]; }
+srptd_ready_or_ended() { srptd_ready || srptd_ended; }
+
+# srptd_stop: asks it to end, and waits until it has, without an error of its own. One that does not end leaves the stacks of
+# its goroutines in its log.
+srptd_stop() {
+	kill -TERM "$(cat /run/srptd.pid)"
+	if ! until_true 30 srptd_ended; then
+		kill -QUIT "$(cat /run/srptd.pid)"
+		until_true 10 srptd_ended
+		return 1
+	fi
+	[ "$(cat /run/srptd.status)" = 0 ]
+}
+
+# counter_sum REGEX: the sum of the fabric counters whose whole names match. They are published some hundredths of a second
+# late, hence the wait.
+counter_sum() {
+	sleep 0.5
+	ctl status --output json | jq --arg re "^($1)\$" '[.devices[].counters | to_entries[] | select(.key | test($re)) | .value | tonumber] | add // 0'
+}
+
+# sessions: how many sessions the target has.
+sessions() { ctl sessions --output json | jq '.sessions | length'; }
+
+show_srptd() {
+	tail -n 40 $SRPTD_LOG
+	timeout 10 srptctl --socket $SRPTD_SOCKET status
+	timeout 10 srptctl --socket $SRPTD_SOCKET sessions
+}
+EVIDENCE+=(show_srptd)

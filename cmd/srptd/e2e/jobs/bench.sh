@@ -1,0 +1,49 @@
+# The same fio jobs on the kernel's target (TARGET=lio) or on srptd (TARGET=srptd), over the same rxe and on a null block
+# device. It runs with the clock counting instructions, so it measures the work of initiator, fabric and target together:
+# on one CPU, without caches, locks or waiting. A line of /job/out/bench.csv is JOB,ROUND,IOPS,MIB_PER_S,P50_US,P99_US.
+. /job/lib/lib.sh
+
+setup net_up 4200
+setup rxe_up
+
+null_device() { modprobe null_blk nr_devices=1 gb=4 bs=512 queue_mode=2 irqmode=1 submit_queues=1 max_sectors=8192; }
+setup null_device
+setup initiator_load
+
+case $TARGET in
+lio)
+	setup lio_start /dev/nullb0
+	must login lio_login $WIDE
+	;;
+srptd)
+	setup srptd_install
+	srptd_config "/dev/nullb0 4GiB" >$SRPTD_CONFIG
+	setup srptd_start
+	must login login $V1_IP4 $WIDE
+	;;
+esac
+
+# bench JOB ROUND: JOB is BLOCKSIZE_PATTERN_DEPTH.
+bench() {
+	local size=${1%%_*} pattern seconds=2
+	case $1 in
+	*_rr_*) pattern=randread ;;
+	*_rw_*) pattern=randwrite ;;
+	*_r_*) pattern=read ;;
+	*_w_*) pattern=write ;;
+	esac
+	[ "$size" = 4k ] || seconds=5
+	fio --name=x --filename="$(disk 0)" --direct=1 --ioengine=libaio --rw=$pattern --bs="$size" --iodepth="${1##*_q}" \
+		--time_based --runtime=$seconds --ramp_time=1 --norandommap --percentile_list=50:99 \
+		--output-format=json --output=/tmp/fio.json
+	jq -r --arg job "$1" --arg round "$2" '.jobs[0] | (if .read.total_ios > 0 then .read else .write end) |
+		[$job, $round, .iops, .bw / 1024, .clat_ns.percentile["50.000000"] / 1000, .clat_ns.percentile["99.000000"] / 1000]
+		| join(",")' /tmp/fio.json >>/job/out/bench.csv
+	tail -n 1 /job/out/bench.csv
+}
+
+for round in $(seq "$ROUNDS"); do
+	for job in 4k_rr_q1 4k_rw_q1 4k_rr_q16 4k_rw_q16 128k_r_q4 128k_w_q4 1m_r_q4 1m_w_q4; do
+		must "$job.$round" bench $job "$round"
+	done
+done

@@ -1,0 +1,87 @@
+# What SCSI tools see: sg3_utils, multipath's path checker and the libiscsi test suites of the opcodes that srptd has.
+. /job/lib/lib.sh
+
+target_up "$STORE/disk0.img 64MiB" "$STORE/disk1.img 32MiB"
+setup initiator_load
+setup login $V1_IP4 $WIDE
+
+D=$(disk 0)
+check test_unit_ready sg_turs "$D"
+inquiry() { sg_inq "$D" | tee /dev/stderr | grep -q 'Vendor identification'; }
+check inquiry inquiry
+vpd() { for page in sv sn di bl; do sg_vpd --page=$page "$D"; done; }
+check vital_product_data vpd
+unknown_vpd_page() { no sg_vpd --page=0xc5 "$D"; }
+check unknown_vpd_page_is_refused unknown_vpd_page
+names_differ() { [ "$(sg_vpd --page=di "$(disk 0)")" != "$(sg_vpd --page=di "$(disk 1)")" ]; }
+check luns_have_names_of_their_own names_differ
+modes() { sg_modes -a "$D" && sg_modes -6 -a "$D"; }
+check mode_sense modes
+opcodes() { sg_opcodes "$D" | tee /dev/stderr | grep -q 'Read(10)'; }
+check supported_opcodes opcodes
+luns() { sg_luns "$D" | tee /dev/stderr | grep -q 'Lun list length = 16 '; }
+check report_luns luns
+check request_sense sg_requests "$D"
+capacity() { [ "$(sg_readcap --brief --16 "$D")" = "0x20000 0x200" ]; }
+check read_capacity capacity
+check synchronize_cache sg_sync "$D"
+bad_opcode() {
+	local status=0
+	sg_raw "$D" c1 00 00 00 00 00 || status=$?
+	[ $status = 9 ] # sg3_utils: illegal request, invalid opcode
+}
+check unknown_opcode_is_refused bad_opcode
+beyond_end() {
+	local status=0
+	sg_raw -r 512 "$D" 28 00 ff ff ff ff 00 00 01 00 || status=$?
+	[ $status = 22 ] # sg3_utils: LBA out of range
+}
+check read_beyond_the_end_is_refused beyond_end
+
+# Two sessions are two paths to the same LUNs.
+second_path() {
+	local first
+	first=$(disk 0)
+	login $V1_IP4 "initiator_ext=0000000000000002,$WIDE"
+	until_true 20 disk 1
+	[ "$(disk 0)" != "$first" ]
+}
+check second_session_is_a_second_path second_path
+paths_active() { [ "$(multipathd show paths raw format '%t %o %T' | grep -c '^active running ready')" = 4 ]; }
+path_checker() {
+	modprobe -a dm-multipath dm-service-time dm-round-robin
+	/lib/systemd/systemd-udevd --daemon
+	udevadm trigger --subsystem-match=block
+	udevadm settle --timeout=30
+	cat >/etc/multipath.conf <<-END
+		defaults { find_multipaths no; path_checker tur; polling_interval 2; user_friendly_names no; }
+		blacklist { devnode "^vd"; }
+	END
+	sed -i 's/; */\n/g; s/{ /{\n/; s/ }/\n}/' /etc/multipath.conf
+	multipathd
+	until_true 30 paths_active
+}
+check path_checker_finds_all_paths_ready path_checker
+mapped() {
+	local map
+	map=$(multipathd show maps raw format '%n' | head -n 1)
+	until_true 10 test -b "/dev/mapper/$map"
+	verify "/dev/mapper/$map" 4k 8 256k
+	multipathd shutdown || true # its answer can get lost with it
+	until_true 10 multipath -F
+}
+check multipath_device_returns_what_was_written mapped
+
+# suite NAME: every test of the suite must pass; one that skips has not. What the tool says before the suite is about
+# opcodes that other suites need.
+suite() {
+	timeout 240 iscsi-test-cu --dataloss --verbose --test "ALL.$1" "$D" >/tmp/suite.out 2>&1 || true
+	sed -n '/^Suite: /,$p' /tmp/suite.out | tee /tmp/suite.body
+	no grep -q -E 'SKIPPED|FAILED' /tmp/suite.body
+	awk '$1 == "tests" && $2 > 0 && $3 == $2 && $4 == $2 { all = 1 } END { exit !all }' /tmp/suite.body
+}
+for s in TestUnitReady Mandatory Inquiry ModeSense6 ReadCapacity10 ReadCapacity16 Read6 Read10 Read12 Read16 Write10 Write12 \
+	Write16 ReportSupportedOpcodes; do
+	check "libiscsi_$s" suite $s
+done
+check file_holds_the_same_bytes same_bytes "$D" $STORE/disk0.img

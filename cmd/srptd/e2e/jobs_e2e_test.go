@@ -1,0 +1,98 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gosrpt/gosrpt/cmd/srptd/e2e/lab"
+)
+
+// disks are /dev/vdb, for a file system of stores, and /dev/vdc, a bare block device, in MiB.
+var disks = []int{1024, 160}
+
+func TestFileSystemsSurviveLogoutAndLogin(t *testing.T) {
+	runTarget(t, Job{
+		Script: "filesystems", Limit: 9 * time.Minute, Machine: lab.Machine{DisksMiB: disks},
+		Promises: []string{
+			"logs_in_with_default_parameters", "opens_two_channels",
+			"ext4_takes_200_MiB", "ext4_relogin", "ext4_fsck_is_clean", "ext4_checksums_are_equal",
+			"xfs_takes_200_MiB", "xfs_relogin", "xfs_repair_finds_nothing", "xfs_checksums_are_equal",
+			"initiator_saw_no_error", "file_holds_the_same_bytes", "logs_out", "target_freed_the_session",
+			"srptd_ends_when_asked",
+		},
+	})
+}
+
+func TestEveryBlockSizeAndDepthReadsBackWhatWasWritten(t *testing.T) {
+	promises := []string{
+		"verify_block_device", "verify_tmpfs_file",
+		"file_holds_the_same_bytes", "block_device_holds_the_same_bytes", "tmpfs_file_holds_the_same_bytes", "logs_out",
+		"logs_in_for_4_MiB_commands", "verify_4_MiB_commands", "logs_out_again",
+		"logs_in_without_immediate_data", "verify_without_immediate_data",
+	}
+	for _, size := range []string{"512", "4k", "64k", "1M", "4M"} {
+		for _, depth := range []int{1, 32} {
+			promises = append(promises, fmt.Sprintf("verify_file_%s_depth_%d", size, depth))
+		}
+	}
+	runTarget(t, Job{Script: "verify", Limit: 8 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: promises})
+}
+
+func TestLossAndReorderingReachNoFileSystem(t *testing.T) {
+	runTarget(t, Job{
+		Script: "loss", Limit: 12 * time.Minute, Machine: lab.Machine{DisksMiB: disks},
+		Promises: []string{
+			"our_loss_reaches_no_file_system", "our_loss_is_counted", "our_loss_left_the_right_bytes", "logs_out",
+			"loss_both_ways_reaches_no_file_system", "their_loss_is_counted", "loss_both_ways_left_the_right_bytes",
+			"logs_out_again", "their_loss_with_default_parameters_gives_no_wrong_byte", "their_loss_shows_in_our_counters",
+			"session_recovers_by_error_handling",
+		},
+	})
+}
+
+func TestEveryAddressFamilyAndPacketSize(t *testing.T) {
+	promises := []string{
+		"vanished_session_is_freed_in_time", "same_initiator_logs_in_at_once", "logs_out", "removed_device_frees_its_session",
+	}
+	for _, address := range []string{"ipv4", "ipv6_global", "ipv6_link_local"} {
+		for _, mtu := range []int{1500, 9000} {
+			promises = append(promises, fmt.Sprintf("%s_mtu_%d", address, mtu))
+		}
+	}
+	runTarget(t, Job{Script: "addresses", Limit: 8 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: promises})
+}
+
+// The full time, ten minutes, is what GOSRPT_E2E_SOAK asks for, as in "10m".
+func TestLosslessLinkCausesNoRetransmission(t *testing.T) {
+	soak, err := time.ParseDuration(cmp.Or(os.Getenv("GOSRPT_E2E_SOAK"), "1m"))
+	if err != nil {
+		t.Fatalf("GOSRPT_E2E_SOAK: %v", err)
+	}
+	runTarget(t, Job{
+		Script: "lossless", Limit: soak + 4*time.Minute, Machine: lab.Machine{DisksMiB: disks},
+		Env: map[string]string{"SECONDS_OF_IO": fmt.Sprintf("%.0f", soak.Seconds())},
+		Promises: []string{
+			"mixed_io_for_the_whole_time", "no_retransmission", "no_nak_sent", "no_nak_received", "no_drop", "no_bad_packet",
+			"initiator_counts_no_error", "file_holds_the_same_bytes", "logs_out",
+		},
+	})
+}
+
+func TestToolsAndConformanceSuitesAreContent(t *testing.T) {
+	promises := strings.Fields(`
+		test_unit_ready inquiry vital_product_data unknown_vpd_page_is_refused luns_have_names_of_their_own mode_sense
+		supported_opcodes report_luns request_sense read_capacity synchronize_cache unknown_opcode_is_refused
+		read_beyond_the_end_is_refused second_session_is_a_second_path path_checker_finds_all_paths_ready
+		multipath_device_returns_what_was_written file_holds_the_same_bytes`)
+	for _, suite := range strings.Fields(`TestUnitReady Mandatory Inquiry ModeSense6 ReadCapacity10 ReadCapacity16
+		Read6 Read10 Read12 Read16 Write10 Write12 Write16 ReportSupportedOpcodes`) {
+		promises = append(promises, "libiscsi_"+suite)
+	}
+	runTarget(t, Job{Script: "conformance", Limit: 8 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: promises})
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// These tests run the real daemon, its plugin and the operator's command as processes, on loopback addresses, and talk
+// to them as initiators and as hostile peers. `go test -short` skips those that take longer than some seconds.
+
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+
+// atOnce is how many tests run at a time, unless -parallel says otherwise: most of them wait.
+const atOnce = "4"
+
+func runTests(m *testing.M) int {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		if err := f.Value.Set(atOnce); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	dir, err := os.MkdirTemp("", "srptd")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binaries.dir = dir
+	return m.Run()
+}
+
+// binaries are built when the first test asks for them.
+var binaries struct {
+	dir  string
+	once sync.Once
+	err  error
+}
+
+// executable is the path of srptd, srptctl or backstore-file. The daemon has the race detector if the tests have it.
+func executable(t testing.TB, name string) string {
+	t.Helper()
+	b := &binaries
+	b.once.Do(func() {
+		b.err = errors.Join(build(raceDetector, "cmd/srptd"), build(false, "cmd/srptctl"), build(false, "plugins/backstore-file"))
+	})
+	if b.err != nil {
+		t.Fatal(b.err)
+	}
+	return filepath.Join(b.dir, name)
+}
+
+// build builds a command of the module.
+func build(race bool, path string) error {
+	cmd := exec.Command("go", "build", "-race="+strconv.FormatBool(race), "-o", binaries.dir+"/", "github.com/gosrpt/gosrpt/"+path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
+	}
+	return nil
+}
+
+var lastAddress atomic.Uint32
+
+// loopback is an address of this host that nobody else uses: UDP port 4791 belongs to one process an address, and tests
+// run in parallel, of this process and of others.
+func loopback() netip.Addr {
+	n, pid := lastAddress.Add(1), os.Getpid()
+	return netip.AddrFrom4([4]byte{127, byte(64 + pid>>8&0x3F + int(n>>8)&1<<6), byte(pid), byte(n)})
+}
+
+// long skips a test under -short.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+}

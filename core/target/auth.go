@@ -20,12 +20,8 @@ type Login struct {
 	Initiator, Target srp.PortID
 	// Info describes the connection.
 	Info rdma.ConnInfo
-}
-
-// Grant is what an initiator is permitted.
-type Grant struct {
-	// ReadOnly refuses it what writes.
-	ReadOnly bool
+	// Action is what it wants done with the channels that its nexus has.
+	Action srp.MultiChannelAction
 }
 
 // Authorizer decides who may log in. It is called from several goroutines at once.

@@ -30,8 +30,8 @@ func (h handler) Start(c *conn.Command) {
 	lun := c.IU.LUN()
 	k.CDB, k.LUN, k.Attr = c.IU.CDB(), binary.BigEndian.Uint64(lun[:]), uint8(c.IU.Attr())
 	k.OutLen, k.InLen = c.OutLen, c.InLen
-	k.Nexus, k.Port, k.ReadOnly = s.id, &s.port, s.grant.ReadOnly
-	k.at = h.t.luns.find(k.LUN)
+	k.Nexus, k.Port = s.id, &s.port
+	k.at, k.ReadOnly = s.find(k.LUN)
 	k.at.unit.Start(&k.Task)
 }
 

@@ -52,7 +52,7 @@ type Limits struct {
 	// Reserve is how many of Channels only the first channel of a nexus may use, so that a host
 	// with many channels cannot keep another one out.
 	Reserve int
-	// Logins is the most logins being examined at one time; further ones are refused.
+	// Logins is the most logins being examined at one time; further ones wait.
 	Logins int
 	// LoginTime bounds the examination of one login, the authoriser included.
 	LoginTime time.Duration

@@ -20,6 +20,14 @@
 // the last command of the old one has ended: an initiator sends again what was in flight, and no
 // old write may land after the new one.
 //
+// # Who sees what
+//
+// A [Grant] can give a session a LUN map of its own: REPORT LUNS, commands and task management then go by its numbers, and two
+// sessions may know one logical unit by two. When the authoriser's mind changes ([Target.AuthChanged], [Target.Reauthorize]) it is asked
+// about every session concerned. A session that is not permitted any more is closed; another one gets what is granted now, and learns of it by unit
+// attentions, and commands to what it has lost end with TASK ABORTED. Without an answer a session stays as it is, and the
+// question is asked again. A login that was decided before a change and accepted after it is asked about again, too.
+//
 // # Peers that vanish
 //
 // A channel that has been idle for Timing.Probe is probed with an RDMA WRITE of nothing, and work

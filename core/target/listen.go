@@ -95,7 +95,8 @@ func (t *Target) unlisten() error {
 }
 
 // accept takes the requests of one listener until it is closed. Each is examined in a goroutine of
-// its own, of which there are at most Limits.Logins.
+// its own, of which there are at most Limits.Logins; while all are busy the next request waits, and those after it
+// wait in the listener's backlog, so that a burst from one host gets no other host refused.
 func (t *Target) accept(l rdma.Listener) {
 	for {
 		req, err := l.Accept(t.ctx)
@@ -111,9 +112,10 @@ func (t *Target) accept(l rdma.Listener) {
 				defer func() { <-t.logins }()
 				t.login(req)
 			})
-		default:
+		case <-t.ctx.Done():
 			r, _ := parseLogin(req)
-			t.refuse(req, &r, refusal{srp.RejResources, errTooManyLogins})
+			t.refuse(req, &r, refusal{srp.RejResources, errStopped})
+			return
 		}
 	}
 }

@@ -13,11 +13,10 @@ import (
 
 // The causes of refusals, for logs and counts.
 var (
-	errStopped       = errors.New("the target is stopping")
-	errTooManyLogins = errors.New("too many logins at one time")
-	errChannels      = errors.New("the target has as many channels as it may have")
-	errReserved      = errors.New("the channels that are left are kept for hosts that have none")
-	errStranger      = errors.New("the initiator port has channels from another address")
+	errStopped  = errors.New("the target is stopping")
+	errChannels = errors.New("the target has as many channels as it may have")
+	errReserved = errors.New("the channels that are left are kept for hosts that have none")
+	errStranger = errors.New("the initiator port has channels from another address")
 )
 
 // refusal is why a login is refused: what the initiator is told, and the true cause.
@@ -53,28 +52,36 @@ func (t *Target) login(req rdma.ConnRequest) {
 
 // admit takes a login through its checks, cheap ones first, and accepts it.
 func (t *Target) admit(ctx context.Context, req rdma.ConnRequest, r *srp.LoginReq) refusal {
-	if _, reason, ok := channel.CheckLogin(r, &t.policy, 0); !ok {
+	planned := t.planned.Load()
+	if _, reason, ok := channel.CheckLogin(r, &planned.policy, 0); !ok {
 		return refusal{reason, fmt.Errorf("%v", reason)}
 	}
+	revision := t.revision.Load()
 	grant, why := t.authorize(ctx, req, r)
 	if why.refused() {
 		return why
 	}
-	a := &admission{t: t, req: req, login: r, grant: grant, key: nexusKey{r.Initiator, r.Target}}
+	a := &admission{t: t, req: req, login: r, grant: grant, revision: revision, planned: planned, key: nexusKey{r.Initiator, r.Target}}
 	if err := t.reactor.Call(ctx, a.reserve); err != nil {
 		return refusal{srp.RejResources, errors.Join(errStopped, err)}
 	}
 	if a.why.refused() {
 		return a.why
 	}
-	return a.accept(ctx)
+	why = a.accept(ctx)
+	if !why.refused() && a.stale {
+		t.ask([]srp.PortID{r.Initiator})
+	}
+	return why
 }
 
 func (t *Target) authorize(ctx context.Context, req rdma.ConnRequest, r *srp.LoginReq) (Grant, refusal) {
 	if t.cfg.Authorizer == nil {
 		return Grant{}, refusal{}
 	}
-	grant, err := t.cfg.Authorizer.Authorize(ctx, Login{Initiator: r.Initiator, Target: r.Target, Info: req.Info()})
+	grant, err := t.cfg.Authorizer.Authorize(ctx, Login{
+		Initiator: r.Initiator, Target: r.Target, Info: req.Info(), Action: r.Flags.Action(),
+	})
 	switch {
 	case err == nil:
 		return grant, refusal{}
@@ -90,9 +97,13 @@ type admission struct {
 	req   rdma.ConnRequest
 	login *srp.LoginReq
 	grant Grant
-	key   nexusKey
-	terms channel.Terms
-	why   refusal
+	// revision is the target's before the authoriser was asked, stale tells that it was another when the channel joined.
+	revision uint64
+	stale    bool
+	planned  *planned
+	key      nexusKey
+	terms    channel.Terms
+	why      refusal
 }
 
 // reserve counts the channel, so that no limit is passed however many logins run at once. It runs in
@@ -104,7 +115,8 @@ func (a *admission) reserve() {
 	if s != nil {
 		existing += s.nexus.Channels()
 	}
-	terms, reason, ok := channel.CheckLogin(a.login, &t.policy, existing)
+	policy := a.planned.policyFor(&a.grant)
+	terms, reason, ok := channel.CheckLogin(a.login, &policy, existing)
 	if !ok {
 		a.why = refusal{reason, fmt.Errorf("%v: it has %d", reason, existing)}
 		return
@@ -155,7 +167,7 @@ func (a *admission) accept(ctx context.Context) refusal {
 	t := a.t
 	cs := &conn.Session{Initiator: a.key.initiator, Target: a.key.target}
 	ch, err := conn.NewChannel(conn.ChannelConfig{
-		Reactor: t.reactor, Device: a.req.Device(), Plan: t.cfg.Plan, Terms: a.terms, Held: true,
+		Reactor: t.reactor, Device: a.req.Device(), Plan: a.planned.plan, Terms: a.terms, Held: true,
 		Handler: handler{t}, Session: cs, Timing: t.cfg.Timing, OnEnd: t.channelEnded,
 	})
 	if err == nil {

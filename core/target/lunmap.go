@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/gosrpt/gosrpt/core/channel"
 	"github.com/gosrpt/gosrpt/core/ioctx"
 	"github.com/gosrpt/gosrpt/core/lu"
 	"github.com/gosrpt/gosrpt/core/scsi"
@@ -32,6 +31,8 @@ type lunMap struct {
 	known   mapped
 	// list is the LUN fields in use, in ascending order; it is replaced as a whole.
 	list atomic.Pointer[[]uint64]
+	// views are those of the sessions that do not see every unit under the target's numbers; it is replaced as a whole.
+	views atomic.Pointer[map[lu.NexusID]*view]
 }
 
 // mapped is a unit in the map.
@@ -44,11 +45,15 @@ type mapped struct {
 func newLUNMap() *lunMap {
 	m := &lunMap{}
 	m.list.Store(&[]uint64{})
+	m.views.Store(&map[lu.NexusID]*view{})
 	return m
 }
 
-// AppendLUNs lists the LUNs that every nexus may use. It is the lu.Inventory of the target's devices.
-func (m *lunMap) AppendLUNs(dst []uint64, _ lu.NexusID) []uint64 {
+// AppendLUNs lists the LUNs that the nexus may use. It is the lu.Inventory of the target's devices.
+func (m *lunMap) AppendLUNs(dst []uint64, id lu.NexusID) []uint64 {
+	if v := (*m.views.Load())[id]; v != nil {
+		return append(dst, *v.list.Load()...)
+	}
 	return append(dst, *m.list.Load()...)
 }
 
@@ -153,13 +158,9 @@ func (t *Target) addUnit(u Unit) error {
 			return fmt.Errorf("target %s: LUN %d: %w", t.cfg.Name, u.LUN, err)
 		}
 	}
-	t.lunsChanged()
 	t.luns.set(&mapped{lun: u.LUN, unit: u.Unit, arena: u.Arena})
+	t.lunsChanged()
 	return nil
-}
-
-func (t *Target) lunsChanged() {
-	t.luns.each(func(m *mapped) { m.unit.Device().AttendAll(lu.AttnLUNsChanged, 0) })
 }
 
 // RemoveUnit takes the logical unit of a LUN away: its commands are aborted, and when it returns nil
@@ -175,9 +176,10 @@ func (t *Target) RemoveUnit(ctx context.Context, lun uint16) error {
 			return
 		}
 		m = u
+		where := t.where(u)
 		t.luns.clear(lun)
 		t.lunsChanged()
-		t.abortEverywhere(nil, channel.Scope{LUN: lunField(lun)}, func(uint32) { close(gone) })
+		abortWhere(where, func() { close(gone) })
 	})
 	if err == nil {
 		select {

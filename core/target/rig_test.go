@@ -122,7 +122,7 @@ func (g *rig) addDisk(lun uint16) {
 		g.t.Fatal(err)
 	}
 	id := scsi.Identity{Vendor: "GOSRPT", Product: "disk", Revision: "1", Serial: "S", NAA: scsi.LocalNAA("x")}
-	if g.disk, err = lu.NewDevice(lu.Config{Name: "d", Identity: id, MaxTransfer: 1 << 20, Inventory: g.target.Inventory()}, g.guard.Info()); err != nil {
+	if g.disk, err = lu.NewDevice(lu.Config{Name: "d" + string(rune('0'+lun)), Identity: id, MaxTransfer: 1 << 20, Inventory: g.target.Inventory()}, g.guard.Info()); err != nil {
 		g.t.Fatal(err)
 	}
 	if err := g.target.AddUnit(g.t.Context(), Unit{LUN: lun, Unit: g.disk.Unit(g.guard), Arena: arena}); err != nil {

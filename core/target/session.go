@@ -23,6 +23,7 @@ type session struct {
 	id      lu.NexusID
 	port    scsi.TargetPort
 	grant   Grant
+	view    *view // nil: every unit, under the target's numbers
 	since   time.Time
 	nexus   nexus.Nexus
 	links   []*link
@@ -55,8 +56,11 @@ func (t *Target) join(a *admission, ch *conn.Channel, cs *conn.Session) {
 		s = &session{t: t, key: a.key, id: t.lastNexus, since: t.reactor.Now(), port: t.portOf(a.key.target),
 			requests: make(map[uint32]*conn.TaskManagement), clears: make(map[uint32]func())}
 		t.sessions[a.key] = s
+		s.begin(a.grant)
+	} else {
+		s.adopt(a.grant)
 	}
-	s.grant = a.grant
+	a.stale = a.revision != t.revision.Load()
 	s.last++
 	l := &link{s: s, id: s.last, ch: ch, info: a.req.Info(), single: a.login.Flags.Action() == srp.ActionSingle, since: t.reactor.Now()}
 	ch.User, cs.User = l, s
@@ -65,7 +69,7 @@ func (t *Target) join(a *admission, ch *conn.Channel, cs *conn.Session) {
 	t.counts.accepted.Add(1)
 	n := len(s.links)
 	t.tell(func() {
-		t.log.Info("login", "initiator", a.key.initiator, "address", l.info.Remote, "device", l.info.Device, "channels", n,
+		t.log.Info("login", "initiator", a.key.initiator, "address", l.info.Remote, "device", l.info.Device, "channels", n, "permission", a.grant.Reason,
 			"result", a.terms.Rsp.Flags&srp.ResultMask, "immediate", a.terms.Limits.ImmediateOffset)
 	})
 	s.step(nexus.Event{Kind: nexus.EvJoin, Channel: l.id, Single: l.single})
@@ -166,9 +170,9 @@ func (s *session) do(a nexus.Action) {
 	}
 }
 
-// attend raises a unit attention of every unit for this nexus.
+// attend raises a unit attention of every unit that it sees for this nexus.
 func (s *session) attend(at lu.Attention) {
-	s.t.luns.each(func(m *mapped) { m.unit.Device().Attend(s.id, at) })
+	s.each(func(_ uint16, m *mapped) { m.unit.Device().Attend(s.id, at) })
 }
 
 // lost forgets the nexus.
@@ -176,5 +180,6 @@ func (s *session) lost() {
 	if s.t.sessions[s.key] == s {
 		delete(s.t.sessions, s.key)
 	}
+	s.t.luns.show(s.id, nil)
 	s.t.luns.each(func(m *mapped) { m.unit.NexusLost(s.id) })
 }

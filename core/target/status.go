@@ -23,6 +23,11 @@ type SessionInfo struct {
 	Initiator, Target srp.PortID
 	// ReadOnly tells that the initiator may not write.
 	ReadOnly bool
+	// Permission is why it was permitted, in the authoriser's words.
+	Permission string
+	// LUNs is what it sees now, in the order of its numbers, and AllLUNs whether that is every unit of the target.
+	LUNs    []LUNInfo
+	AllLUNs bool
 	// Age is the time since the first login.
 	Age time.Duration
 	// Channels are the channels, oldest first, those that are ending included.
@@ -51,6 +56,7 @@ func (t *Target) Sessions(ctx context.Context) ([]SessionInfo, error) {
 func (s *session) info() SessionInfo {
 	i := SessionInfo{
 		ID: uint64(s.id), Initiator: s.key.initiator, Target: s.key.target, ReadOnly: s.grant.ReadOnly,
+		Permission: s.grant.Reason, LUNs: s.lunInfo(), AllLUNs: s.view == nil,
 		Age: s.t.reactor.Now().Sub(s.since),
 	}
 	for _, l := range s.links {

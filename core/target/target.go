@@ -21,7 +21,7 @@ import (
 type Target struct {
 	cfg     Config
 	log     hclog.Logger
-	policy  channel.Policy
+	planned atomic.Pointer[planned]
 	reactor *conn.Reactor
 	luns    *lunMap
 	small   *ioctx.Arena // for units without a store
@@ -36,10 +36,17 @@ type Target struct {
 	closing   bool
 	drained   chan struct{} // closed when closing and no channel is left
 
+	// revision counts the changes of what the authoriser may decide. It changes before the sessions concerned are looked for.
+	revision atomic.Uint64
+	planning sync.Mutex // held by SetPlan
+	asked    inquiry
+
 	counts  counts
 	news    chan func()
 	quit    chan struct{}
 	newsOut sync.WaitGroup
+	// following is the goroutine that follows the authoriser.
+	following sync.WaitGroup
 
 	state     sync.Mutex // guards what follows
 	listeners []rdma.Listener
@@ -70,11 +77,7 @@ func New(cfg Config, log hclog.Logger) (*Target, error) {
 		drained: make(chan struct{}), news: make(chan func(), newsDepth), quit: make(chan struct{}), logins: make(chan struct{}, cfg.Limits.Logins),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
-	t.policy = channel.Policy{
-		Targets: cfg.PortIDs, MaxITIU: cfg.Plan.MaxRequestIU, MaxTIIU: cfg.Plan.MaxResponseIU,
-		Credits: uint32(cfg.Plan.Credits), MaxChannels: cfg.Limits.ChannelsPerNexus,
-		Immediate: cfg.Immediate, MaxTransfer: uint32(cfg.Plan.MaxTransfer),
-	}
+	t.planned.Store(cfg.planned(cfg.Plan))
 	r, err := conn.NewReactor(conn.ReactorConfig{Name: cfg.Name, Devices: cfg.Devices, QueueDepth: cfg.queueDepth()})
 	if err != nil {
 		return nil, fmt.Errorf("target %s: %w", cfg.Name, err)
@@ -87,6 +90,8 @@ func New(cfg Config, log hclog.Logger) (*Target, error) {
 	t.luns.known = mapped{unit: lu.NewWellKnown(cfg.Identity, t.luns), arena: t.small}
 	r.Start()
 	t.newsOut.Go(t.writeNews)
+	t.asked.kick = make(chan struct{}, 1)
+	t.following.Go(t.followAuthorizer)
 	return t, nil
 }
 
@@ -161,6 +166,7 @@ func (t *Target) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	t.waitForLogins(ctx)
+	waitFor(ctx, &t.following)
 	var left int
 	err := t.reactor.Call(ctx, t.closeAll)
 	if err == nil {
@@ -185,9 +191,13 @@ func (t *Target) Shutdown(ctx context.Context) error {
 
 // waitForLogins waits until no login is under way, or ctx ends: an authoriser may be deaf to its context.
 func (t *Target) waitForLogins(ctx context.Context) {
+	waitFor(ctx, &t.working)
+}
+
+func waitFor(ctx context.Context, wg *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {
-		t.working.Wait()
+		wg.Wait()
 		close(done)
 	}()
 	select {

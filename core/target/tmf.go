@@ -7,6 +7,7 @@ import (
 	"github.com/gosrpt/gosrpt/core/conn"
 	"github.com/gosrpt/gosrpt/core/lu"
 	"github.com/gosrpt/gosrpt/core/nexus"
+	"github.com/gosrpt/gosrpt/core/scsi"
 	"github.com/gosrpt/gosrpt/core/srp"
 )
 
@@ -16,7 +17,7 @@ func (h handler) TaskManagement(tm *conn.TaskManagement) {
 	s := l.s
 	lun := tm.IU.LUN()
 	field := binary.BigEndian.Uint64(lun[:])
-	_, known := h.t.luns.real(field)
+	_, known := s.real(field)
 	s.lastRequest++
 	s.requests[s.lastRequest] = tm
 	s.step(nexus.Event{
@@ -52,8 +53,9 @@ func scopeOf(a nexus.Action) channel.Scope {
 	return sc
 }
 
-// clearOthers ends the commands that the other nexuses have on a unit.
+// clearOthers ends the commands that the other nexuses have on a unit, which they may know by other numbers.
 func (s *session) clearOthers(a nexus.Action) {
+	m, _ := s.real(a.LUN)
 	left := 1
 	done := func() {
 		if left--; left == 0 {
@@ -61,20 +63,21 @@ func (s *session) clearOthers(a nexus.Action) {
 		}
 	}
 	for _, o := range s.t.sessions {
-		if o == s {
+		lun, sees := o.lunOf(m)
+		if o == s || !sees {
 			continue
 		}
 		left++
 		o.lastClear++
 		o.clears[o.lastClear] = done
-		o.step(nexus.Event{Kind: nexus.EvClear, Op: o.lastClear, LUN: a.LUN, Reset: a.Reset})
+		o.step(nexus.Event{Kind: nexus.EvClear, Op: o.lastClear, LUN: scsi.EncodeLUN(lun), Reset: a.Reset})
 	}
 	done()
 }
 
 // attention raises a unit attention of one unit for this nexus.
 func (s *session) attention(a nexus.Action) {
-	m, ok := s.t.luns.real(a.LUN)
+	m, ok := s.real(a.LUN)
 	if !ok {
 		return
 	}
@@ -85,23 +88,19 @@ func (s *session) attention(a nexus.Action) {
 	m.unit.Device().Attend(s.id, at)
 }
 
-// abortEverywhere aborts the commands in scope of every session but one, and calls done once with
-// their number.
-func (t *Target) abortEverywhere(but *session, sc channel.Scope, done func(n uint32)) {
-	left, total := 1, uint32(0)
-	one := func(n uint32) {
-		total += n
+// abortWhere aborts the commands that sessions have to a LUN, each to its own, and calls done once when nothing of them moves
+// any more.
+func abortWhere(where map[*session]srp.LUN, done func()) {
+	left := 1
+	one := func(uint32) {
 		if left--; left == 0 {
-			done(total)
+			done()
 		}
 	}
-	for _, s := range t.sessions {
-		if s == but {
-			continue
-		}
+	for s, lun := range where {
 		for _, l := range s.list() {
 			left++
-			l.ch.Abort(sc, one)
+			l.ch.Abort(channel.Scope{LUN: lun}, one)
 		}
 	}
 	one(0)

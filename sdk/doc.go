@@ -1,8 +1,8 @@
 // Package sdk has no code. Its packages are what plugins of gosrpt are made of:
 //
-//   - backstore: the contract of a store. Stable.
+//   - backstore, auth, ioctx: the contracts of a store, an authoriser and a planner of I/O contexts. Stable.
 //   - plugin: what a plugin's main calls. Stable.
-//   - backstore/backstoretest: the conformance kit.
+//   - backstore/backstoretest, auth/authtest, ioctx/ioctxtest: the conformance kits.
 //   - proto: the wire contract for plugins in other languages, explained in PROTOCOL.md. Stable.
 //   - host: the host's half. Not stable.
 //

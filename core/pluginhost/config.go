@@ -50,18 +50,28 @@ type Config struct {
 // ErrConfig says that a Config cannot be used.
 var ErrConfig = errors.New("invalid plugin configuration")
 
+// wait is a duration of a configuration and its default.
+type wait struct {
+	v *time.Duration
+	d time.Duration
+}
+
+func setWaits(name string, waits ...wait) error {
+	for _, w := range waits {
+		if *w.v < 0 {
+			return fmt.Errorf("pluginhost: %s: a negative duration: %w", name, ErrConfig)
+		}
+		if *w.v == 0 {
+			*w.v = w.d
+		}
+	}
+	return nil
+}
+
 func (c *Config) setDefaults() error {
-	for _, d := range []struct {
-		v *time.Duration
-		d time.Duration
-	}{{&c.Ready, DefaultReady}, {&c.Stop, DefaultStop}, {&c.Hang, DefaultHang},
-		{&c.BackoffMin, DefaultBackoffMin}, {&c.BackoffMax, DefaultBackoffMax}} {
-		if *d.v < 0 {
-			return fmt.Errorf("pluginhost: %s: a negative duration: %w", c.Name, ErrConfig)
-		}
-		if *d.v == 0 {
-			*d.v = d.d
-		}
+	if err := setWaits(c.Name, wait{&c.Ready, DefaultReady}, wait{&c.Stop, DefaultStop}, wait{&c.Hang, DefaultHang},
+		wait{&c.BackoffMin, DefaultBackoffMin}, wait{&c.BackoffMax, DefaultBackoffMax}); err != nil {
+		return err
 	}
 	if c.Name == "" || c.Log == nil || c.Arena == nil || (c.Path == "" && c.Resolve == nil) {
 		return fmt.Errorf("pluginhost: a plugin needs a name, a path, an arena and a logger: %w", ErrConfig)

@@ -26,7 +26,7 @@ import (
 // A supervised queue is what the core's guard stands before.
 var _ store.Backend = (*host.Queue)(nil)
 
-var testPlugin string
+var testPlugin, testControl string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -37,10 +37,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	testPlugin = filepath.Join(dir, "testplugin")
-	build := exec.Command("go", "build", "-o", testPlugin, "github.com/gosrpt/gosrpt/sdk/internal/testplugin")
+	testPlugin, testControl = filepath.Join(dir, "testplugin"), filepath.Join(dir, "testcontrol")
+	build := exec.Command("go", "build", "-o", dir, "github.com/gosrpt/gosrpt/sdk/internal/testplugin",
+		"github.com/gosrpt/gosrpt/sdk/internal/testcontrol")
 	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building the test plugin: %v\n%s", err, out)
+		fmt.Fprintf(os.Stderr, "building the test plugins: %v\n%s", err, out)
 		return 1
 	}
 	code := m.Run()

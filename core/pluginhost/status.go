@@ -41,6 +41,8 @@ type Status struct {
 	// PID is the process's number, 0 without one. About is its own word on what it was built with.
 	PID   int
 	About string
+	// Notice is a line of the plugin's for the operator, empty if it has none.
+	Notice string
 	// Ring tells whether data goes over shared memory.
 	Ring bool
 	// Stores is how many are open or to be, Waiting how many of them are not open.
@@ -55,15 +57,7 @@ type Status struct {
 	LastError string
 }
 
-// Status tells how the plugin is.
-func (p *Plugin) Status() Status {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.statusLocked()
-}
-
-func (p *Plugin) statusLocked() Status {
-	s := p.status
+func (p *Plugin) describe(s *Status) {
 	s.Stores = len(p.stores)
 	for st := range p.stores {
 		if st.open == nil {
@@ -71,21 +65,6 @@ func (p *Plugin) statusLocked() Status {
 		}
 	}
 	if p.proc != nil {
-		s.PID, s.About, s.Ring, s.Stalled = p.proc.PID(), p.proc.About(), p.proc.Ring(), p.proc.Stalled()
-	}
-	return s
-}
-
-// enter changes the state and tells the owner. err, if there is one, is remembered.
-func (p *Plugin) enter(s State, err error) {
-	p.mu.Lock()
-	p.status.State, p.status.Since = s, time.Now()
-	if err != nil {
-		p.status.LastError = err.Error()
-	}
-	now := p.statusLocked()
-	p.mu.Unlock()
-	if p.cfg.OnChange != nil {
-		p.cfg.OnChange(now)
+		s.Ring, s.Stalled = p.proc.Ring(), p.proc.Stalled()
 	}
 }

@@ -6,5 +6,7 @@
 // after another. When a process dies, its queue keeps what was not answered and sends it again after the next Attach; all
 // operations can be repeated until they are answered.
 //
+// [Auth] and [IOCtx] are one life of a plugin of the control plane: it is opened, asked, and watched for changes.
+//
 // This package is not stable. Plugins have no use for it.
 package host

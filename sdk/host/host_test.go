@@ -18,8 +18,8 @@ import (
 	"github.com/gosrpt/gosrpt/sdk/host"
 )
 
-// testPlugin is the executable of sdk/internal/testplugin.
-var testPlugin string
+// testPlugin and testControl are the executables of sdk/internal/testplugin and testcontrol.
+var testPlugin, testControl string
 
 func TestMain(m *testing.M) {
 	os.Exit(run(m))
@@ -32,10 +32,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	testPlugin = filepath.Join(dir, "testplugin")
-	build := exec.Command("go", "build", "-o", testPlugin, "github.com/gosrpt/gosrpt/sdk/internal/testplugin")
+	testPlugin, testControl = filepath.Join(dir, "testplugin"), filepath.Join(dir, "testcontrol")
+	build := exec.Command("go", "build", "-o", dir, "github.com/gosrpt/gosrpt/sdk/internal/testplugin",
+		"github.com/gosrpt/gosrpt/sdk/internal/testcontrol")
 	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building the test plugin: %v\n%s", err, out)
+		fmt.Fprintf(os.Stderr, "building the test plugins: %v\n%s", err, out)
 		return 1
 	}
 	code := m.Run()

@@ -2,6 +2,8 @@
 //
 //	func main() { plugin.ServeBackstore(myBackstore{}) }
 //
+// ServeAuth and ServeIOCtx are the same for the other two kinds of plugin.
+//
 // It speaks the protocol of sdk/PROTOCOL.md: gRPC for control, shared-memory rings for data. The host logs every
 // line written to stderr; lines in go-hclog's JSON format keep their level. Print nothing to stdout.
 package plugin

@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -66,23 +68,30 @@ type queue struct {
 	done   func(backstore.Result)
 
 	// Of the loop alone.
-	entries [batch]ring.Entry
-	reqs    [batch]backstore.Request
-	crowd   int
+	entries  [batch]ring.Entry
+	reqs     [batch]backstore.Request
+	crowd    int
+	inline   *inline
+	engine   backstore.Engine // nil unless the store has engines
+	results  [batch]backstore.Result
+	polled   int // results that are there
+	inEngine int // requests that the engine has
+	draining bool
 
-	mu      sync.Mutex
-	table   []pending
-	free    []uint32
-	hold    bool // completions are published when the batch has been submitted
-	wrong   string
-	stopped bool
-	idle    chan struct{} // closed when stopped and nothing is outstanding
+	// outstanding counts what the store has, until the host has been told of its end.
+	outstanding sync.WaitGroup
+
+	mu    sync.Mutex
+	table []pending
+	free  []uint32
+	hold  bool // completions are published when the batch has been submitted
+	wrong string
 
 	stopping atomic.Bool
 	ended    chan struct{}
 }
 
-func newQueue(st *store, m *queueMemory, arena []byte, entries, generation uint32) (*queue, error) {
+func newQueue(ctx context.Context, st *store, m *queueMemory, arena []byte, entries, generation uint32) (*queue, error) {
 	r, err := ring.NewPlugin(m.regions, entries, generation, uint64(len(arena)))
 	if err != nil {
 		return nil, err
@@ -93,9 +102,15 @@ func newQueue(st *store, m *queueMemory, arena []byte, entries, generation uint3
 	}
 	q := &queue{
 		store: st, memory: m, arena: arena, ring: r, bell: bell,
-		table: make([]pending, entries), free: make([]uint32, 0, entries),
-		idle: make(chan struct{}), ended: make(chan struct{}),
+		table: make([]pending, entries), free: make([]uint32, 0, entries), ended: make(chan struct{}),
 	}
+	if st.engines != nil {
+		if q.engine, err = st.engines.NewEngine(ctx, m.mine.FD(), int(entries)); err != nil {
+			bell.Close()
+			return nil, fmt.Errorf("the store makes no engine: %w", err)
+		}
+	}
+	q.inline = newInline(q.run)
 	for i := range entries {
 		q.free = append(q.free, entries-1-i)
 	}
@@ -103,29 +118,99 @@ func newQueue(st *store, m *queueMemory, arena []byte, entries, generation uint3
 	return q, nil
 }
 
-// run takes requests until the queue is stopped or the host breaks the protocol.
+// run takes requests until the queue is stopped, the host breaks the protocol, or another goroutine runs it.
 func (q *queue) run() {
-	defer close(q.ended)
-	sleep := q.ring.Sleep
-	for !q.stopping.Load() {
+	if !q.loop() {
+		return
+	}
+	q.outstanding.Wait()
+	q.inline.stop()
+	if err := q.close(); err != nil {
+		q.fail(err.Error())
+	}
+	close(q.ended)
+}
+
+// close ends what the queue has, but for the memory. Nothing is under way.
+func (q *queue) close() error {
+	var err error
+	if q.engine != nil {
+		err = q.engine.Close()
+	}
+	return errors.Join(err, q.bell.Close())
+}
+
+// loop returns false if another goroutine goes on. Otherwise the engine has nothing any more.
+func (q *queue) loop() bool {
+	sleep := q.sleep
+	for {
 		q.ring.Beat()
-		n, err := q.ring.Take(q.entries[:])
-		if n > 0 {
-			q.serve(q.accept(n))
+		busy := q.reap()
+		if q.stopping.Load() {
+			q.draining = true
 		}
-		if err != nil {
-			q.fail(err.Error())
-			break
+		if !q.draining {
+			n, err := q.ring.Take(q.entries[:])
+			if n > 0 && !q.serve(q.accept(n)) {
+				return false // and err, which is for ever, comes to its next owner
+			}
+			if err != nil {
+				q.fail(err.Error())
+				q.draining = true
+			}
+			busy = busy || n > 0
 		}
-		if n > 0 {
+		if q.draining && q.inEngine == 0 {
+			return true
+		}
+		if busy {
 			continue
 		}
 		if err := q.bell.Wait(sleep); err != nil {
-			break
+			return true
 		}
 		q.ring.Awake()
 	}
-	q.drain()
+}
+
+// sleep tells whether there is nothing to do. Whatever comes afterwards rings the bell: the host's requests, the engine's
+// results and stop.
+func (q *queue) sleep() bool {
+	if q.stopping.Load() && !q.draining || q.poll() {
+		return false
+	}
+	return q.draining || q.ring.Sleep()
+}
+
+// poll asks the engine for results, unless there are some already.
+func (q *queue) poll() bool {
+	if q.engine != nil && q.polled == 0 {
+		q.polled = q.engine.Poll(q.results[:])
+	}
+	return q.polled > 0
+}
+
+// reap completes what the engine has ended. All that came together is published at once.
+func (q *queue) reap() (some bool) {
+	for q.poll() {
+		some = true
+		q.mu.Lock()
+		ended := 0
+		for _, r := range q.results[:q.polled] {
+			if q.end(r.Tag, r.Code) {
+				ended++
+			}
+		}
+		ring := q.ring.Publish()
+		q.mu.Unlock()
+		q.polled = 0
+		if ring {
+			q.memory.peer.Ring()
+		}
+		q.inEngine -= ended
+		q.outstanding.Add(-ended)
+	}
+	return some
 }
 
 // accept makes requests of the first n entries. Those that the store's description refuses are completed at once.
@@ -145,6 +230,7 @@ func (q *queue) accept(n int) []backstore.Request {
 			q.complete(at, c)
 			continue
 		}
+		q.outstanding.Add(1)
 		reqs = append(reqs, r)
 	}
 	ring := q.ring.Publish()
@@ -155,35 +241,50 @@ func (q *queue) accept(n int) []backstore.Request {
 	return reqs
 }
 
-// serve runs a batch. A Submitter gets it whole. Otherwise a request that is alone runs right here, which
-// saves two hand-overs between goroutines; several go to the pool.
-func (q *queue) serve(reqs []backstore.Request) {
+// serve runs a batch. A read or write that is alone runs right here, which saves two hand-overs between goroutines.
+// Otherwise an Engine or a Submitter gets the batch whole, and for other stores it goes to the pool. It returns false if the loop has
+// been given to another goroutine meanwhile.
+func (q *queue) serve(reqs []backstore.Request) bool {
 	switch {
 	case len(reqs) == 0:
+	case q.alone(reqs):
+		return q.serveAlone(reqs[0])
+	case q.engine != nil:
+		q.inEngine += len(reqs)
+		q.engine.Submit(reqs)
 	case q.store.async != nil:
 		q.submit(reqs)
-	case cap(q.store.calls) == 1 || q.alone(len(reqs)):
+	case cap(q.store.calls) == 1:
 		for i := range reqs {
 			q.finish(reqs[i].Tag, q.store.call(&reqs[i]))
-		}
-		if q.ring.Waiting() > 0 {
-			q.crowd = 4 * batch
 		}
 	default:
 		for i := range reqs {
 			q.store.dispatch(job{q: q, req: reqs[i]})
 		}
 	}
+	return true
 }
 
-// alone tells whether the batch's only request is also the only one outstanding. After a request has arrived while
-// another ran here, the next ones go to the pool: otherwise a queue depth of two would be served one by one.
-func (q *queue) alone(n int) bool {
+// alone tells whether the batch's only request is also the only one outstanding, and short. After a request has arrived
+// while another ran here, the next ones do not: otherwise a queue depth of two would be served one by one.
+func (q *queue) alone(reqs []backstore.Request) bool {
 	if q.crowd > 0 {
 		q.crowd--
 		return false
 	}
-	return n == 1 && q.ring.Outstanding() == 1
+	return len(reqs) == 1 && reqs[0].Op != backstore.OpFlush && len(reqs[0].Data) <= maxInline && q.ring.Outstanding() == 1
+}
+
+// serveAlone gets a copy of the request: the loop's next owner uses the batch's memory.
+func (q *queue) serveAlone(r backstore.Request) bool {
+	c, mine := q.inline.call(q.store, &r)
+	// What waits now came before the host could know of this end.
+	if mine && q.ring.Waiting() > 0 {
+		q.crowd = 4 * batch
+	}
+	q.finish(r.Tag, c)
+	return mine
 }
 
 func (q *queue) submit(reqs []backstore.Request) {
@@ -205,17 +306,26 @@ func (q *queue) submit(reqs []backstore.Request) {
 // finish completes a request, from any goroutine.
 func (q *queue) finish(tag uint64, c backstore.Code) {
 	q.mu.Lock()
-	if tag >= uint64(len(q.table)) || !q.table[tag].busy {
-		q.wrong = "the store completed a request that is not outstanding"
+	if !q.end(tag, c) {
 		q.mu.Unlock()
 		return
 	}
-	q.complete(uint32(tag), known(c))
 	ring := !q.hold && q.ring.Publish()
 	q.mu.Unlock()
 	if ring {
 		q.memory.peer.Ring()
 	}
+	q.outstanding.Done()
+}
+
+// end completes what the store has ended. The caller holds mu and publishes.
+func (q *queue) end(tag uint64, c backstore.Code) bool {
+	if tag >= uint64(len(q.table)) || !q.table[tag].busy {
+		q.wrong = "the store completed a request that is not outstanding"
+		return false
+	}
+	q.complete(uint32(tag), known(c))
+	return true
 }
 
 // complete writes a completion. The caller holds mu and publishes.
@@ -228,26 +338,12 @@ func (q *queue) complete(at uint32, c backstore.Code) {
 		out.Bytes = p.length
 	}
 	q.ring.Complete(out)
-	if q.stopped && len(q.free) == len(q.table) {
-		close(q.idle)
-	}
-}
-
-// drain waits until nothing is outstanding.
-func (q *queue) drain() {
-	q.mu.Lock()
-	q.stopped = true
-	idle := len(q.free) == len(q.table)
-	q.mu.Unlock()
-	if !idle {
-		<-q.idle
-	}
 }
 
 // stop ends the queue and returns when nothing of it is under way. It may be called again after an error.
 func (q *queue) stop(ctx context.Context) error {
 	q.stopping.Store(true)
-	q.bell.Close()
+	q.bell.Wake()
 	select {
 	case <-q.ended:
 		return nil

@@ -165,7 +165,7 @@ func (s *server) attachQueue(ctx context.Context, r *backstorepb.AttachQueueRequ
 	if err != nil {
 		return nil, err
 	}
-	q, err := newQueue(st, memory, arena.Bytes(), r.Entries, r.Generation)
+	q, err := newQueue(ctx, st, memory, arena.Bytes(), r.Entries, r.Generation)
 	if err != nil {
 		memory.close()
 		return nil, err
@@ -177,8 +177,9 @@ func (s *server) startQueue(q *queue) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended || s.stores[q.store.id] != q.store {
+		err := errors.Join(errEnded, q.close())
 		q.memory.close()
-		return errEnded
+		return err
 	}
 	s.last++
 	q.id = s.last

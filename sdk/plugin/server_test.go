@@ -55,7 +55,7 @@ func TestSlowPathRefusesWhatCannotBe(t *testing.T) {
 		want backstore.Code
 	}{
 		"no such store":      {&backstorepb.ReadRequest{Store: id + 1, Length: 512}, backstore.CodeInvalid},
-		"too long":           {&backstorepb.ReadRequest{Store: id, Length: maxInline + 512}, backstore.CodeInvalid},
+		"too long":           {&backstorepb.ReadRequest{Store: id, Length: maxMessage + 512}, backstore.CodeInvalid},
 		"the longest offset": {&backstorepb.ReadRequest{Store: id, Offset: ^uint64(0), Length: 512}, backstore.CodeRange},
 		"outside":            {&backstorepb.ReadRequest{Store: id, Offset: 2048 * 512, Length: 512}, backstore.CodeRange},
 		"no whole block":     {&backstorepb.ReadRequest{Store: id, Length: 100}, backstore.CodeInvalid},

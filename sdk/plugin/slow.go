@@ -10,8 +10,8 @@ import (
 	backstorepb "github.com/gosrpt/gosrpt/sdk/proto/backstore/v1"
 )
 
-// maxInline is the longest transfer of the slow path in bytes.
-const maxInline = 64 << 20
+// maxMessage is the longest transfer of the slow path in bytes.
+const maxMessage = 64 << 20
 
 // Read is the slow data path.
 func (s *server) Read(_ context.Context, r *backstorepb.ReadRequest) (*backstorepb.ReadResponse, error) {
@@ -20,8 +20,8 @@ func (s *server) Read(_ context.Context, r *backstorepb.ReadRequest) (*backstore
 }
 
 func (s *server) read(r *backstorepb.ReadRequest) ([]byte, error) {
-	if r.Length > maxInline {
-		return nil, invalid("a read of %d bytes; at most %d can be in one message", r.Length, maxInline)
+	if r.Length > maxMessage {
+		return nil, invalid("a read of %d bytes; at most %d can be in one message", r.Length, maxMessage)
 	}
 	p := alignedBytes(int(r.Length))
 	err := s.one(r.GetStore(), backstore.Request{Op: backstore.OpRead, Data: p}, r.Offset)

@@ -18,9 +18,11 @@ const (
 type store struct {
 	id    uint64
 	inner backstore.Store
-	async backstore.Submitter // nil if inner is none
-	info  backstore.Info
-	size  uint64
+	// At most one of both; inner as that.
+	async   backstore.Submitter
+	engines backstore.Engines
+	info    backstore.Info
+	size    uint64
 
 	submit sync.Mutex // calls of Submit take turns
 	// calls holds a token for each call that may be in the store at once.
@@ -51,7 +53,9 @@ func newStore(inner backstore.Store) (*store, error) {
 		inner: inner, info: info, size: info.Blocks * uint64(info.BlockSize),
 		calls: make(chan struct{}, n), jobs: make(chan job), quit: make(chan struct{}), closed: make(chan struct{}),
 	}
-	s.async, _ = inner.(backstore.Submitter)
+	if s.engines, _ = inner.(backstore.Engines); s.engines == nil {
+		s.async, _ = inner.(backstore.Submitter)
+	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }

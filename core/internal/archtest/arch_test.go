@@ -69,6 +69,8 @@ var table = []rule{
 
 	// Plugins: their contract, sdk/plugin and their own internals.
 	{path: "plugins/backstore-file/...", allow: []string{"sdk/backstore", "sdk/plugin", "plugins/backstore-file/..."}},
+	{path: "plugins/auth/...", allow: []string{"sdk/auth", "sdk/plugin", "plugins/auth/..."}},
+	{path: "plugins/ioctx/...", allow: []string{"sdk/ioctx", "sdk/plugin", "plugins/ioctx/..."}},
 
 	// The top knows everything but plugins.
 	{path: "cmd/...", allow: []string{"core/...", "sdk/...", "cmd/..."}},
@@ -108,6 +110,8 @@ func TestRuleRefusesWhatItMust(t *testing.T) {
 		{"core/srp", "time"}, {"core/srp", "net/netip"}, {"core/srp", module + "core/ib"},
 		{"sdk/backstore", "google.golang.org/grpc"}, {"sdk/host", module + "core/rdma"},
 		{"plugins/backstore-file/internal/engine", module + "sdk/host"},
+		{"plugins/auth/internal/accesslist", module + "core/config"}, {"plugins/ioctx", module + "sdk/auth"},
+		{"sdk/auth", "google.golang.org/grpc"}, {"sdk/ioctx", module + "sdk/auth"},
 		{"cmd/srptd", module + "plugins/backstore-file"}, {"core/conn", module + "core/lu"},
 	}
 	for _, c := range cases {

@@ -6,8 +6,6 @@ import (
 
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
-
-	backstorepb "github.com/gosrpt/gosrpt/sdk/proto/backstore/v1"
 )
 
 // Names that both sides know. The cookie keeps an operator from starting a plugin by hand; it is no secret.
@@ -17,7 +15,8 @@ const (
 	// ChannelEnv holds the number of the inherited descriptor channel.
 	ChannelEnv = "GOSRPT_CHANNEL_FD"
 
-	kindBackstore   = "backstore"
+	// services is go-plugin's name of what a plugin serves; it never travels. Describe tells one kind of plugin from another.
+	services        = "services"
 	protocolMajor   = 1
 	channelFD       = 3
 	maxMessageBytes = 72 << 20 // a 64 MiB transfer, and room
@@ -35,21 +34,21 @@ func handshake() plugin.HandshakeConfig {
 // glue is the plugin set's one member on both sides.
 type glue struct {
 	plugin.NetRPCUnsupportedPlugin
-	server backstorepb.BackstoreServer
+	register func(grpc.ServiceRegistrar)
 }
 
 func (g *glue) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	if g.server == nil {
+	if g.register == nil {
 		return errors.New("bridge: the host's side cannot serve")
 	}
-	backstorepb.RegisterBackstoreServer(s, g.server)
+	g.register(s)
 	return nil
 }
 
 func (g *glue) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.ClientConn) (any, error) {
-	return backstorepb.NewBackstoreClient(c), nil
+	return c, nil
 }
 
 func versions(g *glue) map[int]plugin.PluginSet {
-	return map[int]plugin.PluginSet{protocolMajor: {kindBackstore: g}}
+	return map[int]plugin.PluginSet{protocolMajor: {services: g}}
 }

@@ -38,7 +38,7 @@ type Process struct {
 	rpc     backstorepb.BackstoreClient
 	conn    *grpc.ClientConn
 	channel *shm.Channel
-	dir     string
+	dir     private
 	log     hclog.Logger
 }
 
@@ -55,7 +55,7 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 
 func (p *Process) start(ctx context.Context, o Options) error {
 	var err error
-	if p.dir, err = privateDir(); err != nil {
+	if p.dir, err = newPrivate(); err != nil {
 		return err
 	}
 	near, far, err := shm.NewChannel()
@@ -74,7 +74,7 @@ func (p *Process) start(ctx context.Context, o Options) error {
 		SyncStderr:       noise,
 		SkipHostEnv:      true,
 		StartTimeout:     timeout(ctx),
-		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: p.dir},
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: p.dir.path},
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
 			grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
@@ -92,7 +92,7 @@ func (p *Process) command(o Options, handshake []string, channel *os.File) *exec
 	cmd := exec.Command(o.Path, o.Args...)
 	cmd.Env = append(cmd.Env, o.Env...)
 	cmd.Env = append(cmd.Env, handshake...)
-	cmd.Env = append(cmd.Env, "TMPDIR="+p.dir, fmt.Sprintf("%s=%d", ChannelEnv, channelFD))
+	cmd.Env = append(cmd.Env, "TMPDIR="+p.dir.path, fmt.Sprintf("%s=%d", ChannelEnv, channelFD))
 	cmd.ExtraFiles = []*os.File{channel} // the first is descriptor 3
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return cmd
@@ -105,18 +105,15 @@ func (p *Process) connect(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(explain(err), ctx.Err())
 	}
-	raw, err := protocol.Dispense(kindBackstore)
+	raw, err := protocol.Dispense(services)
 	if err != nil {
 		return err
 	}
-	rpc, ok := raw.(backstorepb.BackstoreClient)
+	conn, ok := raw.(*grpc.ClientConn)
 	if !ok {
 		return fmt.Errorf("bridge: dispensed a %T", raw)
 	}
-	p.rpc = rpc
-	if c, ok := protocol.(*plugin.GRPCClient); ok {
-		p.conn = c.Conn
-	}
+	p.conn, p.rpc = conn, backstorepb.NewBackstoreClient(conn)
 	return nil
 }
 
@@ -137,17 +134,10 @@ func timeout(ctx context.Context) time.Duration {
 	return most
 }
 
-// privateDir makes the directory of one process's socket and temporary files. A socket's path has at most 107 bytes,
-// so a long TMPDIR of the host cannot be used.
-func privateDir() (string, error) {
-	base := os.TempDir()
-	if len(base) > 40 {
-		base = "/tmp"
-	}
-	return os.MkdirTemp(base, "gosrpt-")
-}
+// Conn is the connection to whatever the plugin serves. Give every call a deadline: a stopped process never answers.
+func (p *Process) Conn() grpc.ClientConnInterface { return p.conn }
 
-// RPC is the control plane. Give every call a deadline: a stopped process never answers.
+// RPC is the control plane of a backstore, over Conn.
 func (p *Process) RPC() backstorepb.BackstoreClient { return p.rpc }
 
 // Channel carries descriptors to the process.
@@ -201,7 +191,5 @@ func (p *Process) cleanUp() {
 	if p.channel != nil {
 		p.channel.Close()
 	}
-	if p.dir != "" {
-		_ = os.RemoveAll(p.dir)
-	}
+	p.dir.remove()
 }

@@ -15,9 +15,14 @@ import (
 // Serve answers a host until it says Shutdown. If the process was not started by a host, Serve says so on
 // stderr and exits the process.
 func Serve(s backstorepb.BackstoreServer) {
+	ServeServices(func(r grpc.ServiceRegistrar) { backstorepb.RegisterBackstoreServer(r, s) })
+}
+
+// ServeServices is Serve for the services that register registers, which is called once.
+func ServeServices(register func(grpc.ServiceRegistrar)) {
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig:  handshake(),
-		VersionedPlugins: versions(&glue{server: s}),
+		VersionedPlugins: versions(&glue{register: register}),
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(opts,
 				grpc.MaxRecvMsgSize(maxMessageBytes), grpc.MaxSendMsgSize(maxMessageBytes),

@@ -137,6 +137,29 @@ func TestWaiterWakesOnceForARingAfterSleep(t *testing.T) {
 	}
 }
 
+func TestWakeEndsAWaitOfThisProcess(t *testing.T) {
+	e, err := NewEvent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	w, err := NewWaiter(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asleep, awake := make(chan struct{}), make(chan error)
+	go func() {
+		awake <- w.Wait(func() bool { close(asleep); return true })
+	}()
+	<-asleep
+	w.Wake()
+	if err := <-awake; err != nil {
+		t.Error(err)
+	}
+	w.Close()
+	w.Wake() // after the end it does nothing
+}
+
 func TestDrainNeverBlocksWhateverThePeerDidToTheFlags(t *testing.T) {
 	e, err := NewEvent()
 	if err != nil {

@@ -53,5 +53,10 @@ func (w *Waiter) tryPark(uintptr) bool {
 	return !w.sleep()
 }
 
+// Wake rings for the goroutine that waits, from any other one of this process.
+func (w *Waiter) Wake() {
+	_, _ = w.file.Write(one[:]) // it fails only once the Waiter is closed
+}
+
 // Close wakes the goroutine that waits, for good.
 func (w *Waiter) Close() error { return w.file.Close() }

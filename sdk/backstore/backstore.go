@@ -26,12 +26,32 @@ type Store interface {
 	Close() error
 }
 
-// Submitter is a Store that takes requests in batches and completes them later: for engines such
-// as io_uring. Calls of Submit never overlap, and must not block on I/O. The Requests are values to
+// Submitter is a Store that takes requests in batches and completes them later, from goroutines of its own. Calls of Submit never overlap, and must not block on I/O. The Requests are values to
 // copy: reqs belongs to the caller again when Submit returns. Each is completed exactly once by done, from any goroutine; done does not block.
 type Submitter interface {
 	Store
 	Submit(reqs []Request, done func(Result))
+}
+
+// Engines is a Store with an Engine for each queue of the host.
+type Engines interface {
+	Store
+	// NewEngine makes the engine of one queue, with room for depth outstanding requests. wake is an eventfd of
+	// the host: it must be written to, by the kernel if possible, after a request has ended that Poll has not returned. Nobody
+	// reads it, and it stays the host's. ctx bounds the call only.
+	NewEngine(ctx context.Context, wake, depth int) (Engine, error)
+}
+
+// Engine takes requests in batches and ends them later, in the goroutine that waits for both: for io_uring and its like.
+// Its calls never overlap and must not block on I/O.
+type Engine interface {
+	// Submit takes every request. The Requests are values to copy: reqs belongs to the caller again when Submit returns.
+	Submit(reqs []Request)
+	// Poll fills res with requests that have ended, each exactly once, and returns how many. Fewer than len(res) means
+	// that there are no more, and that wake will be written to for the next.
+	Poll(res []Result) int
+	// Close releases the engine. Nothing is outstanding.
+	Close() error
 }
 
 // Info describes a store.

@@ -12,7 +12,9 @@
 // choose, 1 serialises them. Requests that are outstanding together have no order among them: the host never sends
 // two that depend on each other. Close is called once, after every other call has returned.
 //
-// A Store that also implements [Submitter] gets its reads, writes and flushes through Submit instead, in batches, one call at a time.
+// A Store that also implements [Submitter] or [Engines] gets its reads, writes and flushes in batches instead, one call at
+// a time. But a short read or write that is the only one outstanding may still come through Read or Write: a
+// caller that waits is quicker than two that wake each other.
 //
 // # Buffers
 //

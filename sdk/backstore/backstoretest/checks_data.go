@@ -9,7 +9,7 @@ import (
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
 
-// data are the checks that run with calls and, for a Submitter, again with Submit.
+// data are the checks that run with calls and again, where the store has them, with Submit and with an Engine.
 var data = []check{
 	{"every place can be written and read", checkPlaces},
 	{"every length can be written and read", checkLengths},

@@ -4,7 +4,7 @@ import (
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
 
-// submitting are the checks of Submit itself.
+// submitting are the checks of Submit itself, a Submitter's and an Engine's.
 var submitting = []check{
 	{"Submit takes an empty batch", checkEmptyBatch},
 	{"Submit takes more requests than an engine's queue", checkDeepBatch},

@@ -43,25 +43,40 @@ func Test(t *testing.T, s Subject) {
 	for _, c := range data {
 		t.Run(c.name, func(t *testing.T) {
 			t.Run("calls", func(t *testing.T) { c.run(newRun(t, s).open()) })
-			t.Run("submit", func(t *testing.T) {
-				r := newRun(t, s).open()
-				r.sub, _ = r.store.(backstore.Submitter)
-				if r.sub == nil {
-					t.Skip("the store is no Submitter")
-				}
-				c.run(r)
-			})
+			t.Run("submit", func(t *testing.T) { c.run(newRun(t, s).open().submitting()) })
+			t.Run("engine", func(t *testing.T) { c.run(newRun(t, s).open().driving()) })
 		})
 	}
 	for _, c := range submitting {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRun(t, s).open()
-			if r.sub, _ = r.store.(backstore.Submitter); r.sub == nil {
-				t.Skip("the store is no Submitter")
-			}
-			c.run(r)
+			t.Run("submit", func(t *testing.T) { c.run(newRun(t, s).open().submitting()) })
+			t.Run("engine", func(t *testing.T) { c.run(newRun(t, s).open().driving()) })
 		})
 	}
+}
+
+// submitting makes requests go through Submit, or skips the check.
+func (r *run) submitting() *run {
+	r.Helper()
+	if r.sub, _ = r.store.(backstore.Submitter); r.sub == nil {
+		r.Skip("the store is no Submitter")
+	}
+	return r
+}
+
+// driving makes requests go through an Engine of the store, or skips the check.
+func (r *run) driving() *run {
+	r.Helper()
+	e, ok := r.store.(backstore.Engines)
+	if !ok {
+		r.Skip("the store has no engines")
+	}
+	d, err := drive(r.ctx, e)
+	if err != nil {
+		r.Fatalf("NewEngine: %v", err)
+	}
+	r.store, r.sub = d, d
+	return r
 }
 
 // run is one check in progress.
@@ -103,7 +118,7 @@ func (r *run) reopen(config map[string]string) {
 	if s == nil {
 		r.Fatal("Open returned neither a store nor an error")
 	}
-	r.store, r.info = s, s.Info()
+	r.store, r.sub, r.info = s, nil, s.Info()
 	r.bs, r.size = int(r.info.BlockSize), int64(r.info.Blocks)*int64(r.info.BlockSize)
 }
 

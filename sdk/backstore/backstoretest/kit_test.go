@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
@@ -45,6 +46,12 @@ func TestAsyncMemoryPasses(t *testing.T) {
 	}))
 }
 
+func TestEngineMemoryPasses(t *testing.T) {
+	backstoretest.Test(t, subject(func(s backstore.Store) backstore.Store {
+		return backstoretest.EngineMemory{Memory: s.(*backstoretest.Memory)}
+	}))
+}
+
 // broken are stores with one fault, and the check that must find it.
 var broken = map[string]struct {
 	wrap func(backstore.Store) backstore.Store
@@ -61,6 +68,62 @@ var broken = map[string]struct {
 	"lazy": {func(s backstore.Store) backstore.Store {
 		return lazy{backstoretest.AsyncMemory{Memory: s.(*backstoretest.Memory)}}
 	}, "many_requests"},
+	"double": {func(s backstore.Store) backstore.Store {
+		return double{backstoretest.EngineMemory{Memory: s.(*backstoretest.Memory)}}
+	}, "a_batch_mixes"},
+	"keeping": {func(s backstore.Store) backstore.Store {
+		return keeping{backstoretest.EngineMemory{Memory: s.(*backstoretest.Memory)}}
+	}, "every_place"},
+}
+
+// double has engines that return each request two times.
+type double struct{ backstoretest.EngineMemory }
+
+func (s double) NewEngine(ctx context.Context, wake, depth int) (backstore.Engine, error) {
+	e, err := s.EngineMemory.NewEngine(ctx, wake, depth)
+	return doubleEngine{e}, err
+}
+
+type doubleEngine struct{ backstore.Engine }
+
+func (e doubleEngine) Poll(res []backstore.Result) int {
+	n := e.Engine.Poll(res[:len(res)/2])
+	copy(res[n:], res[:n])
+	return 2 * n
+}
+
+// keeping has engines that look at the batch after Submit has returned.
+type keeping struct{ backstoretest.EngineMemory }
+
+func (s keeping) NewEngine(ctx context.Context, wake, depth int) (backstore.Engine, error) {
+	e, err := s.EngineMemory.NewEngine(ctx, wake, depth)
+	return &keepingEngine{Engine: e, wake: wake}, err
+}
+
+type keepingEngine struct {
+	backstore.Engine
+	wake int
+	kept [][]backstore.Request
+	tags []uint64
+}
+
+func (e *keepingEngine) Submit(reqs []backstore.Request) {
+	e.kept = append(e.kept, reqs)
+	for i := range reqs {
+		e.tags = append(e.tags, reqs[i].Tag)
+	}
+	_, _ = syscall.Write(e.wake, []byte{1, 1, 1, 1, 1, 1, 1, 1})
+}
+
+func (e *keepingEngine) Poll(res []backstore.Result) int {
+	for _, reqs := range e.kept {
+		for i := range reqs {
+			reqs[i].Tag, e.tags = e.tags[0], e.tags[1:]
+		}
+		e.Engine.Submit(reqs)
+	}
+	e.kept = nil
+	return e.Engine.Poll(res)
 }
 
 type torn struct{ backstore.Store }

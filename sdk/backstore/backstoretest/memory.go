@@ -2,8 +2,10 @@ package backstoretest
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"sync"
+	"syscall"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
@@ -73,20 +75,56 @@ type AsyncMemory struct{ *Memory }
 
 // Submit runs the requests.
 func (m AsyncMemory) Submit(reqs []backstore.Request, done func(backstore.Result)) {
-	ctx := context.Background()
 	for i := range reqs {
-		r := &reqs[i]
-		var err error
-		switch r.Op {
-		case backstore.OpRead:
-			err = m.Read(ctx, r.Data, r.Off)
-		case backstore.OpWrite:
-			err = m.Write(ctx, r.Data, r.Off, r.Flags)
-		case backstore.OpFlush:
-			err = m.Flush(ctx)
-		default:
-			err = &backstore.Error{Code: backstore.CodeNotSupported}
-		}
-		done(backstore.Result{Tag: r.Tag, Code: backstore.CodeOf(err)})
+		done(m.do(&reqs[i]))
 	}
 }
+
+func (m *Memory) do(r *backstore.Request) backstore.Result {
+	ctx := context.Background()
+	var err error
+	switch r.Op {
+	case backstore.OpRead:
+		err = m.Read(ctx, r.Data, r.Off)
+	case backstore.OpWrite:
+		err = m.Write(ctx, r.Data, r.Off, r.Flags)
+	case backstore.OpFlush:
+		err = m.Flush(ctx)
+	default:
+		err = &backstore.Error{Code: backstore.CodeNotSupported}
+	}
+	return backstore.Result{Tag: r.Tag, Code: backstore.CodeOf(err)}
+}
+
+// EngineMemory is a Memory with Engines. They do requests at once, and return them from the next Poll.
+type EngineMemory struct{ *Memory }
+
+// NewEngine makes an engine.
+func (m EngineMemory) NewEngine(_ context.Context, wake, depth int) (backstore.Engine, error) {
+	return &memoryEngine{memory: m.Memory, wake: wake, ended: make([]backstore.Result, 0, depth)}, nil
+}
+
+var one = func() (b [8]byte) { binary.NativeEndian.PutUint64(b[:], 1); return }()
+
+type memoryEngine struct {
+	memory *Memory
+	wake   int
+	ended  []backstore.Result
+}
+
+func (e *memoryEngine) Submit(reqs []backstore.Request) {
+	for i := range reqs {
+		e.ended = append(e.ended, e.memory.do(&reqs[i]))
+	}
+	if len(reqs) > 0 {
+		_, _ = syscall.Write(e.wake, one[:]) // a full counter is a wake-up too
+	}
+}
+
+func (e *memoryEngine) Poll(res []backstore.Result) int {
+	n := copy(res, e.ended)
+	e.ended = e.ended[:copy(e.ended, e.ended[n:])]
+	return n
+}
+
+func (e *memoryEngine) Close() error { return nil }

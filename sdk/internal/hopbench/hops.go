@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -21,15 +22,14 @@ type meter struct {
 	took []time.Duration
 }
 
-func newMeter(d time.Duration) *meter {
-	return &meter{end: time.Now().Add(d), took: make([]time.Duration, 0, 1<<20)}
-}
+func newMeter() *meter { return &meter{} }
+
+// start gives the measurement, or a further part of it, its time.
+func (m *meter) start(d time.Duration) { m.end = time.Now().Add(d) }
 
 // add records a request from its start to now, and tells whether to go on. Callers take turns, or hold mu.
 func (m *meter) add(start, now time.Time) bool {
-	if len(m.took) < cap(m.took) || now.Before(m.end) {
-		m.took = append(m.took, now.Sub(start))
-	}
+	m.took = append(m.took, now.Sub(start))
 	return now.Before(m.end)
 }
 
@@ -39,15 +39,19 @@ type ringHop struct {
 	w     *shm.Waiter
 	arena []byte
 	arm   func() bool
-	reqs  [deep]backstore.Request
-	since [deep]time.Time
-	res   [deep]backstore.Result
+	// blocks is how many blocks of the request's size the store has to read at random; 0 to read the first.
+	blocks int64
+	random *rand.Rand
+	reqs   [deep]backstore.Request
+	since  [deep]time.Time
+	res    [deep]backstore.Result
 }
 
 func (h *ringHop) run(depth, size int, m *meter) error {
 	now := time.Now()
 	for i := range depth {
 		h.reqs[i] = backstore.Request{Tag: uint64(i), Op: backstore.OpRead, Data: h.arena[i*size : (i+1)*size]}
+		h.aim(i, size)
 		h.since[i] = now
 	}
 	h.q.Submit(h.reqs[:depth])
@@ -70,11 +74,42 @@ func (h *ringHop) run(depth, size int, m *meter) error {
 				continue
 			}
 			h.since[r.Tag] = now
+			h.aim(int(r.Tag), size)
 			h.q.Submit(h.reqs[r.Tag : r.Tag+1])
 		}
 		h.q.Flush()
 	}
 	return nil
+}
+
+// openHop opens a store and a queue to it.
+func openHop(ctx context.Context, p *host.Process, arena *host.Arena, config map[string]string) (*ringHop, error) {
+	st, err := p.Open(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	q, err := st.NewQueue(ctx, host.QueueOptions{Entries: deep, EdgeTriggered: true})
+	if err != nil {
+		return nil, err
+	}
+	w, err := shm.NewWaiter(shm.EventFrom(q.FD()))
+	if err != nil {
+		q.Close()
+		return nil, err
+	}
+	return &ringHop{q: q, w: w, arena: arena.Bytes(), arm: q.Arm, random: rand.New(rand.NewPCG(1, 2))}, nil
+}
+
+func (h *ringHop) close() {
+	h.w.Close()
+	h.q.Close()
+}
+
+// aim chooses where request i reads.
+func (h *ringHop) aim(i, size int) {
+	if h.blocks > 0 {
+		h.reqs[i].Off = h.random.Int64N(h.blocks) * int64(size)
+	}
 }
 
 // unary makes single calls from depth goroutines.
@@ -158,6 +193,12 @@ func channel(st backstore.Store, arena []byte, depth, size int, m *meter) error 
 			out <- i
 		}
 	})
+	exchange(in, out, depth, m)
+	return nil
+}
+
+// exchange keeps depth requests under way through two channels.
+func exchange(in, out chan int, depth int, m *meter) {
 	since := make([]time.Time, depth)
 	for i := range depth {
 		since[i] = time.Now()
@@ -173,7 +214,6 @@ func channel(st backstore.Store, arena []byte, depth, size int, m *meter) error 
 		since[i] = now
 		in <- i
 	}
-	return nil
 }
 
 // direct calls the store.

@@ -12,7 +12,6 @@ import (
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 	"github.com/gosrpt/gosrpt/sdk/host"
 	"github.com/gosrpt/gosrpt/sdk/internal/bridge"
-	"github.com/gosrpt/gosrpt/sdk/internal/shm"
 	backstorepb "github.com/gosrpt/gosrpt/sdk/proto/backstore/v1"
 )
 
@@ -25,9 +24,13 @@ const (
 
 // setup is what is measured.
 type setup struct {
-	arena *host.Arena
-	ring  *host.Process
-	grpc  *bridge.Process
+	arena  *host.Arena
+	ring   *host.Process
+	grpc   *bridge.Process
+	socket *socketPeer
+	file   *fileSide // nil with noFile
+	// noFile is why the file backstore is not measured.
+	noFile error
 	// by touch
 	queues [2]*ringHop
 	stores [2]uint64
@@ -41,13 +44,17 @@ func index(touch bool) int {
 	return 0
 }
 
-func setUp(ctx context.Context) (*setup, error) {
+// setUp starts everything. dir holds what buildFile made, unless noFile says why it could not.
+func setUp(ctx context.Context, dir string, noFile error) (*setup, error) {
 	ctx, cancel := context.WithTimeout(ctx, patchy)
 	defer cancel()
-	s := &setup{}
+	s := &setup{noFile: noFile}
 	if err := s.start(ctx); err != nil {
 		s.tearDown()
 		return nil, err
+	}
+	if s.noFile == nil {
+		s.file, s.noFile = startFile(ctx, dir)
 	}
 	return s, nil
 }
@@ -68,6 +75,9 @@ func (s *setup) start(ctx context.Context) error {
 	if s.grpc, err = bridge.Start(ctx, bridge.Options{Path: self, Env: env, Log: quiet}); err != nil {
 		return err
 	}
+	if s.socket, err = startSocket(self); err != nil {
+		return err
+	}
 	for _, touch := range []bool{false, true} {
 		if err := s.open(ctx, touch); err != nil {
 			return err
@@ -76,27 +86,17 @@ func (s *setup) start(ctx context.Context) error {
 	return nil
 }
 
-func (s *setup) open(ctx context.Context, touch bool) error {
-	config := map[string]string{"touch": fmt.Sprint(touch)}
-	st, err := s.ring.Open(ctx, config)
-	if err != nil {
+func (s *setup) open(ctx context.Context, touch bool) (err error) {
+	config, i := map[string]string{"touch": fmt.Sprint(touch)}, index(touch)
+	if s.queues[i], err = openHop(ctx, s.ring, s.arena, config); err != nil {
 		return err
 	}
-	q, err := st.NewQueue(ctx, host.QueueOptions{Entries: deep, EdgeTriggered: true})
-	if err != nil {
-		return err
-	}
-	w, err := shm.NewWaiter(shm.EventFrom(q.FD()))
-	if err != nil {
-		return err
-	}
-	s.queues[index(touch)] = &ringHop{q: q, w: w, arena: s.arena.Bytes(), arm: q.Arm}
 	r, err := s.grpc.RPC().Open(ctx, &backstorepb.OpenRequest{Config: config})
 	if err != nil || r.Error != nil {
 		return errors.Join(err, errors.New(r.GetError().GetText()))
 	}
-	s.stores[index(touch)] = r.Store
-	s.local[index(touch)], err = nullStores{}.Open(ctx, config)
+	s.stores[i] = r.Store
+	s.local[i], err = nullStores{}.Open(ctx, config)
 	return err
 }
 
@@ -105,9 +105,14 @@ func (s *setup) tearDown() {
 	defer cancel()
 	for _, h := range s.queues {
 		if h != nil {
-			h.w.Close()
-			h.q.Close()
+			h.close()
 		}
+	}
+	if s.file != nil {
+		s.file.tearDown(ctx)
+	}
+	if s.socket != nil {
+		s.socket.close()
 	}
 	if s.ring != nil {
 		s.ring.Close(ctx)

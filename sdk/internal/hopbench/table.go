@@ -27,97 +27,229 @@ type figures struct {
 
 // table has the figures of every round.
 type table struct {
-	points []point
+	groups [][]point
 	rounds map[point][]figures
+	// calls are the system calls of both processes for each request, in passes of their own.
+	calls   map[point][]float64
+	noCalls error // why calls is empty
+	noFile  error // why the file backstore is not in the table
 }
 
 const (
 	ringT    = "ring"
+	socketT  = "unix socket, descriptors"
 	unaryT   = "gRPC unary"
 	streamT  = "gRPC stream"
 	channelT = "channel"
 	directT  = "direct call"
+
+	filePluginT = "file: plugin"
+	fileUringT  = "file: in-process io_uring"
+	filePoolT   = "file: in-process pool, pread"
+	filePreadT  = "file: in-process pread" // at depth n, n goroutines that have nothing to do with one another
 )
 
-func points() []point {
-	var ps []point
-	for _, c := range []struct {
-		depth, size int
-		touch       bool
-	}{{1, small, false}, {deep, small, false}, {1, large, true}, {deep, large, true}} {
-		for _, t := range []string{ringT, streamT, unaryT, channelT, directT} {
-			if t == directT && c.depth > 1 {
-				continue
-			}
-			ps = append(ps, point{t, c.depth, c.size, c.touch})
+// groups lists the cases, in the table's order. Those of a group are compared with one another.
+func groups(file bool) [][]point {
+	var all [][]point
+	add := func(depth, size int, touch bool, transports ...string) {
+		var g []point
+		for _, t := range transports {
+			g = append(g, point{t, depth, size, touch})
 		}
+		all = append(all, g)
 	}
-	return ps
+	add(1, small, false, ringT, socketT, streamT, unaryT, channelT, directT)
+	add(deep, small, false, ringT, socketT, streamT, unaryT, channelT)
+	add(1, large, true, ringT, streamT, unaryT, channelT, directT)
+	add(deep, large, true, ringT, streamT, unaryT, channelT)
+	if file {
+		add(1, small, false, filePluginT, fileUringT, filePreadT)
+		add(deep, small, false, filePluginT, fileUringT, filePoolT, filePreadT)
+	}
+	return all
 }
 
-// measure runs every case once in each round, after one round that does not count.
+// turns is how often the cases of a group take turns within a round: what else the machine does then meets all of them.
+const turns = 5
+
+// measure runs every case in each round, after one round that does not count.
 func measure(s *setup, rounds int, each time.Duration) (*table, error) {
-	t := &table{points: points(), rounds: map[point][]figures{}}
-	for _, p := range t.points {
-		if _, err := s.measure(p, each/10); err != nil {
-			return nil, err
-		}
-	}
-	for range rounds {
-		for _, p := range t.points {
-			f, err := s.measure(p, each)
-			if err != nil {
-				return nil, fmt.Errorf("%s, depth %d, %d bytes: %w", p.transport, p.depth, p.size, err)
+	t := &table{groups: groups(s.file != nil), rounds: map[point][]figures{}, noFile: s.noFile}
+	samples := map[point]*sample{}
+	for round := range rounds + 1 {
+		for _, g := range t.groups {
+			if err := s.round(g, each/turns, samples); err != nil {
+				return nil, err
 			}
-			t.rounds[p] = append(t.rounds[p], f)
+			for _, p := range g {
+				if f := samples[p].figures(); round > 0 {
+					t.rounds[p] = append(t.rounds[p], f)
+				}
+			}
 		}
 	}
+	t.calls, t.noCalls = s.countAll(rounds, each/2)
 	return t, nil
 }
 
-func (s *setup) measure(p point, d time.Duration) (figures, error) {
-	hop := s.queues[index(p.touch)]
-	pids := []int{os.Getpid()}
-	switch p.transport {
-	case ringT:
-		pids = append(pids, s.ring.PID())
-	case unaryT, streamT:
-		pids = append(pids, s.grpc.PID())
+// round measures the cases of a group in turns.
+func (s *setup) round(group []point, each time.Duration, samples map[point]*sample) error {
+	for _, p := range group {
+		if samples[p] == nil {
+			samples[p] = &sample{meter: newMeter()}
+		}
+		*samples[p] = sample{meter: samples[p].meter}
+		samples[p].meter.took = samples[p].meter.took[:0]
 	}
-	before, err := usageOf(pids...)
-	if err != nil {
-		return figures{}, err
+	for range turns {
+		for _, p := range group {
+			if err := s.measure(p, each, samples[p]); err != nil {
+				return fmt.Errorf("%s, depth %d, %d bytes: %w", p.transport, p.depth, p.size, err)
+			}
+		}
 	}
-	rings := hop.q.Counters().Rings
-	m, start := newMeter(d), time.Now()
-	if err := s.run(p, hop, m); err != nil {
-		return figures{}, err
-	}
-	took := time.Since(start)
-	after, err := usageOf(pids...)
-	if err != nil {
-		return figures{}, err
-	}
-	used, n := after.sub(before), len(m.took)
-	slices.Sort(m.took)
-	return figures{
-		p50: m.took[n/2], p99: m.took[n*99/100], iops: float64(n) / took.Seconds(),
-		cpu: used.cpu / time.Duration(n), sleeps: float64(used.switches) / float64(n),
-		rings: float64(hop.q.Counters().Rings-rings) / float64(n),
-	}, nil
+	return nil
 }
 
-func (s *setup) run(p point, hop *ringHop, m *meter) error {
-	arena, i := s.arena.Bytes(), index(p.touch)
+// countAll counts the system calls of the ring, apart from the other measurements: counting takes time.
+func (s *setup) countAll(rounds int, each time.Duration) (map[point][]float64, error) {
+	calls := map[point][]float64{}
+	for range rounds {
+		for _, depth := range []int{1, deep} {
+			p := at(ringT, depth, small)
+			c, err := countCalls(s.pids(p)...)
+			if err != nil {
+				return nil, err
+			}
+			n, err := s.count(c, p, each)
+			c.close()
+			if err != nil {
+				return nil, err
+			}
+			calls[p] = append(calls[p], n)
+		}
+	}
+	return calls, nil
+}
+
+func (s *setup) count(c *callCounter, p point, d time.Duration) (float64, error) {
+	before, err := c.count()
+	if err != nil {
+		return 0, err
+	}
+	m := newMeter()
+	m.start(d)
+	if _, err := s.run(p, d, m); err != nil {
+		return 0, err
+	}
+	after, err := c.count()
+	return float64(after-before) / float64(len(m.took)), err
+}
+
+// pids are the processes that take part.
+func (s *setup) pids(p point) []int {
 	switch p.transport {
 	case ringT:
-		return hop.run(p.depth, p.size, m)
+		return []int{os.Getpid(), s.ring.PID()}
+	case socketT:
+		return []int{os.Getpid(), s.socket.cmd.Process.Pid}
+	case unaryT, streamT:
+		return []int{os.Getpid(), s.grpc.PID()}
+	case filePluginT:
+		return []int{os.Getpid(), s.file.ring.PID()}
+	case fileUringT:
+		return []int{s.file.bench.cmd.Process.Pid}
+	}
+	return []int{os.Getpid()}
+}
+
+// sample is what a case has shown in a round.
+type sample struct {
+	meter *meter
+	took  time.Duration
+	used  usage
+	rings uint64
+}
+
+func (a *sample) figures() figures {
+	took := a.meter.took
+	slices.Sort(took)
+	n := len(took)
+	return figures{
+		p50: took[n/2], p99: took[n*99/100], iops: float64(n) / a.took.Seconds(),
+		cpu: a.used.cpu / time.Duration(n), sleeps: float64(a.used.switches) / float64(n),
+		rings: float64(a.rings) / float64(n),
+	}
+}
+
+// measure adds to a sample.
+func (s *setup) measure(p point, d time.Duration, a *sample) error {
+	pids := s.pids(p)
+	before, err := usageOf(pids...)
+	if err != nil {
+		return err
+	}
+	rings := s.doorbells(p)
+	a.meter.start(d)
+	took, err := s.run(p, d, a.meter)
+	if err != nil {
+		return err
+	}
+	after, err := usageOf(pids...)
+	used := after.sub(before)
+	a.took += took
+	a.used.cpu += used.cpu
+	a.used.switches += used.switches
+	a.rings += s.doorbells(p) - rings
+	return err
+}
+
+// hop is the case's ring, nil if it has none.
+func (s *setup) hop(p point) *ringHop {
+	switch p.transport {
+	case ringT:
+		return s.queues[index(p.touch)]
+	case filePluginT:
+		return s.file.hop
+	}
+	return nil
+}
+
+func (s *setup) doorbells(p point) uint64 {
+	if h := s.hop(p); h != nil {
+		return h.q.Counters().Rings
+	}
+	return 0
+}
+
+// run runs a case for d and returns how long it took.
+func (s *setup) run(p point, d time.Duration, m *meter) (time.Duration, error) {
+	if p.transport == fileUringT {
+		return s.file.bench.run(p.depth, d, m)
+	}
+	start := time.Now()
+	err := s.runHere(p, m)
+	return time.Since(start), err
+}
+
+func (s *setup) runHere(p point, m *meter) error {
+	arena, i := s.arena.Bytes(), index(p.touch)
+	switch p.transport {
+	case ringT, filePluginT:
+		return s.hop(p).run(p.depth, p.size, m)
+	case socketT:
+		return s.socket.run(p.depth, m)
 	case unaryT:
 		return unary(s.grpc, s.stores[i], arena, p.depth, p.size, m)
 	case streamT:
 		return stream(s.grpc, s.stores[i], arena, p.depth, p.size, m)
 	case channelT:
 		return channel(s.local[i], arena, p.depth, p.size, m)
+	case filePoolT:
+		return s.file.pool(p.depth, m)
+	case filePreadT:
+		return s.file.pread(p.depth, m)
 	}
 	return direct(s.local[i], arena, p.size, m)
 }
@@ -140,24 +272,30 @@ func pick[T any](fs []figures, f func(figures) T) []T {
 func (t *table) print(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "transport\tdepth\tsize\tp50 µs\tp99 µs\tIOPS\tCPU/IO µs\tsleeps/IO\tdoorbells/IO\t")
-	last := point{}
-	for _, p := range t.points {
-		if last.depth != 0 && (last.depth != p.depth || last.size != p.size) {
+	for i, g := range t.groups {
+		if i > 0 {
 			fmt.Fprintln(tw, "\t\t\t\t\t\t\t\t\t")
 		}
-		last = p
-		fs := t.rounds[p]
-		fmt.Fprintf(tw, "%s\t%d\t%d KiB\t%.2f\t%.2f\t%.0f\t%.2f\t%.3f\t%.3f\t\n", p.transport, p.depth, p.size>>10,
-			micros(median(pick(fs, func(f figures) time.Duration { return f.p50 }))),
-			micros(median(pick(fs, func(f figures) time.Duration { return f.p99 }))),
-			median(pick(fs, func(f figures) float64 { return f.iops })),
-			micros(median(pick(fs, func(f figures) time.Duration { return f.cpu }))),
-			median(pick(fs, func(f figures) float64 { return f.sleeps })),
-			median(pick(fs, func(f figures) float64 { return f.rings })))
+		for _, p := range g {
+			t.printPoint(tw, p)
+		}
 	}
 	tw.Flush()
-	fmt.Fprintf(w, "\nMedians of %d rounds. CPU and sleeps are of both processes. 256 KiB transfers are copied once by the store.\n\n",
-		len(t.rounds[t.points[0]]))
+	fmt.Fprintf(w, "\nMedians of %d rounds. CPU and sleeps are of both processes. 256 KiB transfers are copied once by the store.\n\n", t.count())
 }
+
+func (t *table) printPoint(w io.Writer, p point) {
+	fs := t.rounds[p]
+	fmt.Fprintf(w, "%s\t%d\t%d KiB\t%.2f\t%.2f\t%.0f\t%.2f\t%.3f\t%.3f\t\n", p.transport, p.depth, p.size>>10,
+		micros(median(pick(fs, func(f figures) time.Duration { return f.p50 }))),
+		micros(median(pick(fs, func(f figures) time.Duration { return f.p99 }))),
+		median(pick(fs, func(f figures) float64 { return f.iops })),
+		micros(median(pick(fs, func(f figures) time.Duration { return f.cpu }))),
+		median(pick(fs, func(f figures) float64 { return f.sleeps })),
+		median(pick(fs, func(f figures) float64 { return f.rings })))
+}
+
+// count is how many rounds there were.
+func (t *table) count() int { return len(t.rounds[t.groups[0][0]]) }
 
 func micros(d time.Duration) float64 { return float64(d) / 1e3 }

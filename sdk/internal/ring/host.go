@@ -26,7 +26,8 @@ type Host struct {
 	generation uint32
 	entries    uint32
 
-	pushed   uint32 // requests written; tail says how many of them are published
+	pushed   uint32 // requests written
+	shown    uint32 // requests published; tail says the same
 	popped   uint32 // completions taken
 	inFlight uint32
 	asleep   bool
@@ -74,8 +75,12 @@ func (h *Host) Push(n uint32, e Entry) {
 	h.inFlight++
 }
 
-// Publish shows the plugin every request pushed, and tells whether its doorbell must be rung.
+// Publish shows the plugin every request pushed, and tells whether its doorbell must be rung. It need not without a new one.
 func (h *Host) Publish() (ring bool) {
+	if h.shown == h.pushed {
+		return false
+	}
+	h.shown = h.pushed
 	h.tail.Store(h.pushed)
 	return mustRing(h.peerWake, &h.rungFor)
 }

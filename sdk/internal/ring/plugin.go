@@ -25,6 +25,7 @@ type Plugin struct {
 
 	// Of Complete and Publish.
 	done    uint32
+	shown   uint32 // tail says the same
 	rungFor uint32
 	_       [64]byte
 
@@ -127,8 +128,12 @@ func (p *Plugin) Complete(c Completion) {
 	p.outstanding.Add(-1)
 }
 
-// Publish shows the host every completion, and tells whether its doorbell must be rung.
+// Publish shows the host every completion, and tells whether its doorbell must be rung. It need not without a new one.
 func (p *Plugin) Publish() (ring bool) {
+	if p.shown == p.done {
+		return false
+	}
+	p.shown = p.done
 	p.tail.Store(p.done)
 	return mustRing(p.peerWake, &p.rungFor)
 }

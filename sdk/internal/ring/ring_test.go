@@ -160,6 +160,26 @@ func forge(r Regions, at int, c Completion, generation uint32) {
 	word32(r.Plugin, offTail).Store(uint32(at + 1))
 }
 
+func TestNobodyIsWokenForNothing(t *testing.T) {
+	h, p, _ := pair(t, 4)
+	if !p.Sleep() || h.Publish() {
+		t.Error("the plugin is woken without a request")
+	}
+	h.Push(0, read(0))
+	if !h.Publish() {
+		t.Error("and then not for one")
+	}
+	p.Awake()
+	e := take(t, p, 1)[0]
+	if !h.Sleep() || p.Publish() {
+		t.Error("the host is woken without a completion")
+	}
+	p.Complete(Completion{Tag: e.Tag, Bytes: e.Length})
+	if !p.Publish() {
+		t.Error("and then not for one")
+	}
+}
+
 func TestHostRefusesWhatIsNotInFlight(t *testing.T) {
 	const tag = 1 << 32 // slot 0, first use
 	for _, c := range []struct {

@@ -19,8 +19,6 @@ import (
 const (
 	// fencePoll is how often a busy lock is tried again.
 	fencePoll = 5 * time.Millisecond
-	// ringDepth is the number of requests in the kernel at once.
-	ringDepth = 256
 	// poolSize is the number of concurrent calls without io_uring.
 	poolSize = 32
 )
@@ -89,9 +87,9 @@ func (s *store) withEngine() (backstore.Store, error) {
 	if s.cfg.engine == pool || s.needsBounce() {
 		return s, nil
 	}
-	e, err := uring.New(s.fd, ringDepth)
+	err := uring.Probe()
 	if err == nil {
-		return &ringStore{store: s, engine: e}, nil
+		return ringStore{s}, nil
 	}
 	if s.cfg.engine == ioUring {
 		s.f.Close()

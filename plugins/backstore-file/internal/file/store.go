@@ -49,8 +49,22 @@ func (s *store) Info() backstore.Info {
 	}
 }
 
+// bytes is the store's size.
+func (s *store) bytes() int64 { return s.blocks * s.cfg.blockSize }
+
+// check refuses what no host asks for: a write outside would make a file longer.
+func (s *store) check(off int64, n int) error {
+	if off < 0 || off > s.bytes()-int64(n) {
+		return &backstore.Error{Code: backstore.CodeRange}
+	}
+	return nil
+}
+
 // Read implements backstore.Store.
 func (s *store) Read(_ context.Context, p []byte, off int64) error {
+	if err := s.check(off, len(p)); err != nil {
+		return err
+	}
 	if s.aligned(off, len(p)) {
 		return s.wrap(transfer(p, off, func(p []byte, off int64) (int, error) { return unix.Pread(s.fd, p, off) }))
 	}
@@ -64,6 +78,9 @@ func (s *store) Read(_ context.Context, p []byte, off int64) error {
 
 // Write implements backstore.Store.
 func (s *store) Write(_ context.Context, p []byte, off int64, flags backstore.Flags) error {
+	if err := s.check(off, len(p)); err != nil {
+		return err
+	}
 	write := func(p []byte, off int64) (int, error) { return unix.Pwrite(s.fd, p, off) }
 	if flags&backstore.FUA != 0 {
 		write = func(p []byte, off int64) (int, error) {
@@ -129,15 +146,13 @@ func transfer(p []byte, off int64, move func([]byte, int64) (int, error)) error 
 }
 
 // ringStore is a store whose batches go through io_uring.
-type ringStore struct {
-	*store
-	engine *uring.Engine
-}
+type ringStore struct{ *store }
 
-// Submit implements backstore.Submitter.
-func (s *ringStore) Submit(reqs []backstore.Request, done func(backstore.Result)) {
-	s.engine.Submit(reqs, done)
+// NewEngine implements backstore.Engines.
+func (s ringStore) NewEngine(_ context.Context, wake, depth int) (backstore.Engine, error) {
+	e, err := uring.New(s.fd, s.bytes(), wake, depth)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
 }
-
-// Close implements backstore.Store.
-func (s *ringStore) Close() error { return errors.Join(s.engine.Close(), s.store.Close()) }

@@ -4,116 +4,102 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
-	"sync"
-	"sync/atomic"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
 
-// Engine does requests on one descriptor. Submit and Close follow backstore.Submitter.
+// Engine does requests on one descriptor. It is a backstore.Engine.
 type Engine struct {
-	fd      int
-	eventFD int
-	event   *os.File // eventFD, in Go's poller
-	raw     syscall.RawConn
-	end     chan struct{}
-
-	closing atomic.Bool
-
-	mu      sync.Mutex // guards all below; held for memory operations and io_uring_enter, which does not wait
-	q       *queues
-	slots   []slot
-	free    []uint32
-	backlog []pending
+	fd    int
+	size  int64
+	q     *queues
+	slots []slot
+	free  []uint32
 }
 
 // slot is a request in the kernel's hands.
 type slot struct {
-	pending
-	moved int
+	req     backstore.Request
+	moved   int
+	refused backstore.Code // CodeOK: it is not
 }
 
-type pending struct {
-	req  backstore.Request
-	done func(backstore.Result)
+// Probe returns why io_uring cannot be had on this system, or nil.
+func Probe() error {
+	q, err := setup(1)
+	if err != nil {
+		return err
+	}
+	q.close()
+	return nil
 }
 
-// New makes an engine with room for depth requests in the kernel; more wait inside the engine. Its error says
-// that io_uring cannot be had on this system.
-func New(fd, depth int) (*Engine, error) {
+// New makes an engine with room for depth requests on the first size bytes of fd, whose completions the kernel announces
+// on the eventfd wake. fd and wake stay the caller's.
+func New(fd int, size int64, wake, depth int) (*Engine, error) {
 	q, err := setup(uint32(depth))
 	if err != nil {
 		return nil, err
 	}
-	efd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
-	if err != nil {
-		q.close()
-		return nil, os.NewSyscallError("eventfd", err)
-	}
-	e := &Engine{fd: fd, eventFD: efd, event: os.NewFile(uintptr(efd), "io_uring completions"), q: q, end: make(chan struct{})}
-	if err = q.registerEvent(efd); err == nil {
-		e.raw, err = e.event.SyscallConn()
-	}
-	if err != nil {
-		e.event.Close()
+	if err := q.registerEvent(wake); err != nil {
 		q.close()
 		return nil, err
 	}
-	e.slots = make([]slot, q.entries)
+	e := &Engine{fd: fd, size: size, q: q, slots: make([]slot, depth)}
 	for i := range e.slots {
 		e.free = append(e.free, uint32(i))
 	}
-	go e.reap()
 	return e, nil
 }
 
-// Submit implements backstore.Submitter.
-func (e *Engine) Submit(reqs []backstore.Request, done func(backstore.Result)) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// Submit implements backstore.Engine.
+func (e *Engine) Submit(reqs []backstore.Request) {
 	for _, r := range reqs {
-		p := pending{r, done}
-		if len(e.free) == 0 || len(e.backlog) > 0 {
-			e.backlog = append(e.backlog, p)
-			continue
-		}
-		e.start(p)
+		i := e.free[len(e.free)-1]
+		e.free = e.free[:len(e.free)-1]
+		e.slots[i] = slot{req: r}
+		e.push(i)
 	}
 	e.enter()
-}
-
-func (e *Engine) start(p pending) {
-	i := e.free[len(e.free)-1]
-	e.free = e.free[:len(e.free)-1]
-	e.slots[i] = slot{pending: p}
-	e.push(i)
 }
 
 // push queues what is left to do of slot i.
 func (e *Engine) push(i uint32) {
 	s := &e.slots[i]
 	entry := sqe{fd: int32(e.fd), off: uint64(s.req.Off) + uint64(s.moved), userData: uint64(i)}
-	switch s.req.Op {
-	case backstore.OpRead:
+	switch {
+	case s.req.Op == backstore.OpFlush:
+		e.q.push(sqe{opcode: opFsync, fd: int32(e.fd), opFlags: fsyncDatasync, userData: uint64(i)}, nil)
+		return
+	case e.refuses(s):
+		e.q.push(sqe{opcode: opNop, userData: uint64(i)}, nil) // the answer comes as all others do
+		return
+	case s.req.Op == backstore.OpRead:
 		entry.opcode = opRead
-	case backstore.OpWrite:
+	default:
 		entry.opcode = opWrite
 		if s.req.Flags&backstore.FUA != 0 {
 			entry.opFlags = rwfDsync
 		}
-	case backstore.OpFlush:
-		entry = sqe{opcode: opFsync, fd: int32(e.fd), opFlags: fsyncDatasync, userData: uint64(i)}
 	}
 	e.q.push(entry, s.req.Data[s.moved:])
 }
 
-// enter submits. If the kernel is short of memory the reaper tries again after the next
-// completion; if none is to come, enter does.
+// refuses notes the answer to what no host asks for: a write outside would make a file longer.
+func (e *Engine) refuses(s *slot) bool {
+	if s.req.Op != backstore.OpRead && s.req.Op != backstore.OpWrite {
+		s.refused = backstore.CodeNotSupported
+	} else if s.req.Off < 0 || s.req.Off > e.size-int64(len(s.req.Data)) {
+		s.refused = backstore.CodeRange
+	}
+	return s.refused != backstore.CodeOK
+}
+
+// enter submits. If the kernel is short of memory Poll tries again after the next completion; if none is to come, enter
+// does.
 func (e *Engine) enter() {
 	for {
 		err := e.q.enter()
@@ -124,50 +110,17 @@ func (e *Engine) enter() {
 			// The ring is broken: nothing can be completed truthfully any more. The host sees the
 			// process die and starts another.
 			panic(fmt.Sprintf("io_uring: %v", err))
-		case len(e.slots)-len(e.free) > int(e.q.filled):
+		case len(e.slots)-len(e.free) > int(e.q.filled) || !e.q.empty():
 			return
 		}
 		runtime.Gosched()
 	}
 }
 
-// reap completes requests until Close.
-func (e *Engine) reap() {
-	defer close(e.end)
-	var finished []finish
-	for !e.closing.Load() {
-		finished = e.collect(finished[:0])
-		for _, f := range finished {
-			f.done(f.res)
-		}
-		e.wait()
-	}
-}
-
-type finish struct {
-	done func(backstore.Result)
-	res  backstore.Result
-}
-
-// wait parks the goroutine in Go's poller until the kernel signals. The eventfd is never read: each signal is an
-// edge of its own.
-func (e *Engine) wait() {
-	first := true
-	// An error means that the file was closed, which Close does after this goroutine has ended.
-	_ = e.raw.Read(func(uintptr) bool {
-		if !first {
-			return true
-		}
-		first = false
-		return !e.q.empty() || e.closing.Load()
-	})
-}
-
-// collect takes every completion there is, restarts short transfers, and starts what waited for a slot.
-func (e *Engine) collect(out []finish) []finish {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for {
+// Poll implements backstore.Engine. It also restarts short transfers.
+func (e *Engine) Poll(res []backstore.Result) int {
+	n := 0
+	for n < len(res) {
 		c, ok := e.q.pop()
 		if !ok {
 			break
@@ -178,27 +131,26 @@ func (e *Engine) collect(out []finish) []finish {
 			e.push(i)
 			continue
 		}
-		out = append(out, finish{s.done, backstore.Result{Tag: s.req.Tag, Code: code(s, c.res)}})
+		res[n] = backstore.Result{Tag: s.req.Tag, Code: code(s, c.res)}
+		n++
 		*s = slot{}
 		e.free = append(e.free, i)
 	}
-	for len(e.backlog) > 0 && len(e.free) > 0 {
-		e.start(e.backlog[0])
-		e.backlog = e.backlog[1:]
+	if e.q.filled > 0 {
+		e.enter()
 	}
-	if len(e.backlog) == 0 {
-		e.backlog = nil
-	}
-	e.enter()
-	return out
+	return n
 }
+
+// Ended tells whether Poll has something to do.
+func (e *Engine) Ended() bool { return !e.q.empty() }
 
 // again tells whether the request goes back to the kernel: it was interrupted, or moved only a part.
 func (e *Engine) again(s *slot, res int32) bool {
 	if res == -int32(unix.EINTR) || res == -int32(unix.EAGAIN) {
 		return true
 	}
-	if res <= 0 || s.req.Op == backstore.OpFlush {
+	if res <= 0 || s.req.Op == backstore.OpFlush || s.refused != backstore.CodeOK {
 		return false
 	}
 	s.moved += int(res)
@@ -207,6 +159,8 @@ func (e *Engine) again(s *slot, res int32) bool {
 
 func code(s *slot, res int32) backstore.Code {
 	switch {
+	case s.refused != backstore.CodeOK:
+		return s.refused
 	case res < 0:
 		return Code(unix.Errno(-res))
 	case s.moved < len(s.req.Data):
@@ -230,15 +184,8 @@ func Code(err error) backstore.Code {
 	return backstore.CodeIO
 }
 
-// Close ends the engine. Every request has been completed.
+// Close ends the engine. Every request has ended.
 func (e *Engine) Close() error {
-	if e.closing.Swap(true) {
-		return nil
-	}
-	var one = [8]byte{1}
-	unix.Write(e.eventFD, one[:]) // wakes the reaper; a full counter is an edge too
-	<-e.end
-	err := e.event.Close()
 	e.q.close()
-	return err
+	return nil
 }

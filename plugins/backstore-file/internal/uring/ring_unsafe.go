@@ -61,7 +61,7 @@ func (q *queues) checkOps() error {
 	if errno != 0 {
 		return os.NewSyscallError("io_uring_register probe", errno)
 	}
-	for _, op := range []uint8{opFsync, opRead, opWrite} {
+	for _, op := range []uint8{opNop, opFsync, opRead, opWrite} {
 		if op > pr.lastOp || pr.ops[op].flags&opSupported == 0 {
 			return fmt.Errorf("the kernel's io_uring lacks operation %d", op)
 		}

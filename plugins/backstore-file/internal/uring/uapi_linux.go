@@ -9,6 +9,7 @@ const (
 	registerEventfd = 4
 	registerProbe   = 8
 
+	opNop   = 0
 	opFsync = 3
 	opRead  = 22
 	opWrite = 23

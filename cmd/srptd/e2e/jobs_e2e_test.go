@@ -13,12 +13,14 @@ import (
 	"github.com/gosrpt/gosrpt/cmd/srptd/e2e/lab"
 )
 
+// The limits allow for a host that is busy with other things: on a quiet one a job needs a quarter of its time.
+
 // disks are /dev/vdb, for a file system of stores, and /dev/vdc, a bare block device, in MiB.
-var disks = []int{1024, 160}
+var disks = []int{1024, 32}
 
 func TestFileSystemsSurviveLogoutAndLogin(t *testing.T) {
 	runTarget(t, Job{
-		Script: "filesystems", Limit: 9 * time.Minute, Machine: lab.Machine{DisksMiB: disks},
+		Script: "filesystems", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks},
 		Promises: []string{
 			"logs_in_with_default_parameters", "opens_two_channels",
 			"ext4_takes_200_MiB", "ext4_relogin", "ext4_fsck_is_clean", "ext4_checksums_are_equal",
@@ -41,12 +43,12 @@ func TestEveryBlockSizeAndDepthReadsBackWhatWasWritten(t *testing.T) {
 			promises = append(promises, fmt.Sprintf("verify_file_%s_depth_%d", size, depth))
 		}
 	}
-	runTarget(t, Job{Script: "verify", Limit: 8 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: promises})
+	runTarget(t, Job{Script: "verify", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: promises})
 }
 
 func TestLossAndReorderingReachNoFileSystem(t *testing.T) {
 	runTarget(t, Job{
-		Script: "loss", Limit: 12 * time.Minute, Machine: lab.Machine{DisksMiB: disks},
+		Script: "loss", Limit: 20 * time.Minute, Machine: lab.Machine{DisksMiB: disks},
 		Promises: []string{
 			"our_loss_reaches_no_file_system", "our_loss_is_counted", "our_loss_left_the_right_bytes", "logs_out",
 			"loss_both_ways_reaches_no_file_system", "their_loss_is_counted", "loss_both_ways_left_the_right_bytes",
@@ -65,7 +67,7 @@ func TestEveryAddressFamilyAndPacketSize(t *testing.T) {
 			promises = append(promises, fmt.Sprintf("%s_mtu_%d", address, mtu))
 		}
 	}
-	runTarget(t, Job{Script: "addresses", Limit: 8 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: promises})
+	runTarget(t, Job{Script: "addresses", Limit: 12 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: promises})
 }
 
 // The full time, ten minutes, is what GOSRPT_E2E_SOAK asks for, as in "10m".
@@ -75,7 +77,7 @@ func TestLosslessLinkCausesNoRetransmission(t *testing.T) {
 		t.Fatalf("GOSRPT_E2E_SOAK: %v", err)
 	}
 	runTarget(t, Job{
-		Script: "lossless", Limit: soak + 4*time.Minute, Machine: lab.Machine{DisksMiB: disks},
+		Script: "lossless", Limit: soak + 8*time.Minute, Machine: lab.Machine{DisksMiB: disks},
 		Env: map[string]string{"SECONDS_OF_IO": fmt.Sprintf("%.0f", soak.Seconds())},
 		Promises: []string{
 			"mixed_io_for_the_whole_time", "no_retransmission", "no_nak_sent", "no_nak_received", "no_drop", "no_bad_packet",
@@ -94,5 +96,5 @@ func TestToolsAndConformanceSuitesAreContent(t *testing.T) {
 		Read6 Read10 Read12 Read16 Write10 Write12 Write16 ReportSupportedOpcodes`) {
 		promises = append(promises, "libiscsi_"+suite)
 	}
-	runTarget(t, Job{Script: "conformance", Limit: 8 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: promises})
+	runTarget(t, Job{Script: "conformance", Limit: 12 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: promises})
 }

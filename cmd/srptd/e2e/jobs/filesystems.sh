@@ -1,7 +1,7 @@
 # File systems on a LUN, logged in with ib_srp's default parameters: what was copied is there after logout and login.
 . /job/lib/lib.sh
 
-target_up "$STORE/disk0.img 512MiB"
+target_up "$STORE/disk0.img 384MiB"
 setup initiator_load
 setup make_tree /tree
 sums /tree >/tree.sums

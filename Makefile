@@ -5,7 +5,6 @@ BIN := bin
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X github.com/gosrpt/gosrpt/core/admin.Version=$(VERSION)
 PLUGINS := backstore-file auth ioctx
-# Packages whose import path holds a plugin, a command or the engine; testdata is built by its tests.
 GOFILES := $(shell git ls-files '*.go' 2>/dev/null)
 
 .PHONY: help
@@ -53,8 +52,8 @@ bench: build ## side by side: the target over roce on loopback, the plugin hop, 
 	go run ./sdk/internal/hopbench
 
 .PHONY: bench-vm
-bench-vm: deps build ## in the VM, deterministic: the kernel's target and ours, the same fio jobs
-	go test -count=1 -timeout 90m -tags e2e -run 'TestBenchVM' -bench-vm ./cmd/srptd/e2e/... -v
+bench-vm: deps ## in the VM, deterministic: the kernel's target and ours, the same fio jobs
+	go run ./cmd/srptd/e2e/benchvm
 
 FUZZTIME ?= 20s
 .PHONY: fuzz
@@ -64,9 +63,9 @@ fuzz: ## run every fuzz target for FUZZTIME (20s) each
 	    echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; done; done
 
 .PHONY: soak
-soak: deps build ## the long campaigns: hours
+soak: deps ## the long campaigns: hours of fuzz, ten minutes of the lossless link
 	$(MAKE) fuzz FUZZTIME=10m
-	GOSRPT_SOAK=1 go test -count=1 -timeout 6h -tags e2e ./cmd/srptd/e2e/... -v
+	GOSRPT_E2E_SOAK=10m go test -count=1 -timeout 60m -tags e2e -run Lossless ./cmd/srptd/e2e/... -v
 
 .PHONY: clean
 clean: ## remove what was built

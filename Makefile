@@ -40,7 +40,7 @@ deps: ## install what the tests need (Debian, root)
 .PHONY: test
 test: deps ## every tier: unit tests with the race detector, namespaces, the VM
 	go test -race -count=1 -timeout 20m ./...
-	go test -count=1 -timeout 45m -tags e2e ./cmd/srptd/e2e/...
+	go test -v -count=1 -timeout 50m -tags e2e ./cmd/srptd/e2e/
 
 .PHONY: generate
 generate: ## remake generated code; the tree must be clean afterwards

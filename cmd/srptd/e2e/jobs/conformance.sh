@@ -72,12 +72,14 @@ mapped() {
 }
 check multipath_device_returns_what_was_written mapped
 
-# suite NAME: every test of the suite must pass; one that skips has not. What the tool says before the suite is about
-# opcodes that other suites need.
+# suite NAME: every test of the suite must pass; one that skips has not, but for those that a fully provisioned unit cannot
+# run (the limits of UNMAP, in Inquiry.BlockLimits). What the tool says before the suite is about opcodes that other suites
+# need.
 suite() {
 	timeout 240 iscsi-test-cu --dataloss --verbose --test "ALL.$1" "$D" >/tmp/suite.out 2>&1 || true
 	sed -n '/^Suite: /,$p' /tmp/suite.out | tee /tmp/suite.body
-	no grep -q -E 'SKIPPED|FAILED' /tmp/suite.body
+	grep -v 'SKIPPED] Logical unit is fully provisioned' /tmp/suite.body >/tmp/suite.rest
+	no grep -q -E 'SKIPPED|FAILED' /tmp/suite.rest
 	awk '$1 == "tests" && $2 > 0 && $3 == $2 && $4 == $2 { all = 1 } END { exit !all }' /tmp/suite.body
 }
 for s in TestUnitReady Mandatory Inquiry ModeSense6 ReadCapacity10 ReadCapacity16 Read6 Read10 Read12 Read16 Write10 Write12 \

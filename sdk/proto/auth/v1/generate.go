@@ -1,4 +1,4 @@
 // Package authpb is the generated form of auth.proto: the control plane of auth plugins.
 package authpb
 
-//go:generate ./generate.sh
+//go:generate ../../generate.sh auth.proto

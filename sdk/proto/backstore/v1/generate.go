@@ -1,4 +1,4 @@
 // Package backstorepb is the generated form of backstore.proto: the control plane of backstore plugins.
 package backstorepb
 
-//go:generate ./generate.sh
+//go:generate ../../generate.sh backstore.proto

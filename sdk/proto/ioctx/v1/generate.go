@@ -1,4 +1,4 @@
 // Package ioctxpb is the generated form of ioctx.proto: the control plane of ioctx plugins.
 package ioctxpb
 
-//go:generate ./generate.sh
+//go:generate ../../generate.sh ioctx.proto

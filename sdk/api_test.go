@@ -20,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "rewrite testdata/api")
 
 // stable are the packages whose exported names plugins rely on.
-var stable = []string{"auth", "backstore", "ioctx", "plugin"}
+var stable = []string{"auth", "backstore", "ioctx", "plugin", "schema"}
 
 func TestStableAPIIsWhatTheListingSays(t *testing.T) {
 	for _, dir := range stable {
@@ -46,7 +46,7 @@ func TestStableAPIIsWhatTheListingSays(t *testing.T) {
 
 // TestContractsImportOnlyTheStandardLibrary keeps the contracts free of whatever a vendor may not want to build.
 func TestContractsImportOnlyTheStandardLibrary(t *testing.T) {
-	for _, dir := range []string{"backstore", "auth", "ioctx"} {
+	for _, dir := range []string{"backstore", "auth", "ioctx", "schema"} {
 		for _, f := range sources(t, token.NewFileSet(), dir) {
 			for _, i := range f.Imports {
 				path, err := strconv.Unquote(i.Path.Value)

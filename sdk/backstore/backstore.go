@@ -80,6 +80,15 @@ type Info struct {
 	Serial string
 	// Notice, if not empty, is one line for the operator, such as why direct I/O is not in use.
 	Notice string
+	// UnmapGranularity is the size in bytes of the unit that Unmap gives back, aligned to itself; a power of two multiple of
+	// BlockSize. 0 means BlockSize.
+	UnmapGranularity uint32
+	// UnmapZeroes tells that what has been unmapped reads as zeroes.
+	UnmapZeroes bool
+	// MaxCompareAndWrite is the longest CompareAndWrite in bytes of data to write; 0 means one block.
+	MaxCompareAndWrite uint32
+	// Powers is what else the store can do. A store leaves it 0: it is found out by its interfaces, in its process.
+	Powers Powers
 }
 
 // Op is a request's operation.
@@ -90,6 +99,11 @@ const (
 	OpRead Op = iota + 1
 	OpWrite
 	OpFlush
+	// The following come only to a Store that has the power, through the power's method: never through Submitter or Engine.
+	OpUnmap
+	OpWriteZeroes
+	OpCompareAndWrite
+	OpWriteSame
 )
 
 // Flags modify a request.
@@ -98,6 +112,8 @@ type Flags uint8
 const (
 	// FUA asks that the written data be durable before the request completes.
 	FUA Flags = 1 << iota
+	// MayUnmap permits OpWriteZeroes to give the blocks back to the medium.
+	MayUnmap
 )
 
 // Request is one operation, as Submit and the host's queues see it.
@@ -108,8 +124,11 @@ type Request struct {
 	Flags
 	// Off is the byte offset in the store; 0 for OpFlush.
 	Off int64
-	// Data is the buffer; nil for OpFlush.
+	// Data is the buffer: nil for OpFlush, OpUnmap and OpWriteZeroes, one block for OpWriteSame, and for OpCompareAndWrite
+	// what is expected followed by as many bytes to write.
 	Data []byte
+	// N is how many bytes of the store OpUnmap, OpWriteZeroes and OpWriteSame are about; 0 for the others, for which Data says it.
+	N int64
 }
 
 // Result ends a request.
@@ -118,4 +137,6 @@ type Result struct {
 	Tag uint64
 	// Code is CodeOK, or why it failed.
 	Code Code
+	// At is the offset in the compared data of the first byte that differs, for CodeMiscompare.
+	At uint32
 }

@@ -16,6 +16,12 @@
 // a time. But a short read or write that is the only one outstanding may still come through Read or Write: a
 // caller that waits is quicker than two that wake each other.
 //
+// # Powers
+//
+// A Store that can do more has more methods: [Unmapper], [ZeroWriter], [Comparer], [SameWriter], [Resizer], [HealthReporter],
+// [Sanitizer]. What a Store has no method for, the host does by reads and writes, or refuses the initiator. Requests of
+// these kinds count in [Info.Concurrency], and overlap with the others.
+//
 // # Buffers
 //
 // Data slices are shared memory that an HCA reads and writes. They belong to the store from the

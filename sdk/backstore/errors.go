@@ -30,12 +30,17 @@ const (
 	CodeAborted Code = 8
 	// CodeInvalid: the request breaks the contract. The host counts it as a fault of its own.
 	CodeInvalid Code = 9
+	// CodeMiscompare: the blocks are not what was expected (MISCOMPARE). Only of CompareAndWrite.
+	CodeMiscompare Code = 10
 )
+
+// MaxCode is the last code.
+const MaxCode = CodeMiscompare
 
 // String names the code.
 func (c Code) String() string {
 	names := [...]string{"ok", "I/O error", "unavailable", "busy", "no space", "read only",
-		"out of range", "not supported", "aborted", "invalid"}
+		"out of range", "not supported", "aborted", "invalid", "miscompare"}
 	if int(c) < len(names) {
 		return names[c]
 	}
@@ -47,7 +52,12 @@ type Error struct {
 	Code Code
 	// Err is the cause; may be nil.
 	Err error
+	// At is the offset in the compared data of the first byte that differs, for CodeMiscompare.
+	At uint32
 }
+
+// Miscompare is the error of a CompareAndWrite that found another byte at offset at of what was expected.
+func Miscompare(at int) error { return &Error{Code: CodeMiscompare, At: uint32(at)} }
 
 // Error tells the code and the cause.
 func (e *Error) Error() string {

@@ -44,7 +44,7 @@ func TestErrorsTellTheCodeAndTheCause(t *testing.T) {
 
 func TestEveryCodeHasANameOfItsOwn(t *testing.T) {
 	seen := map[string]bool{}
-	for c := backstore.CodeOK; c <= backstore.CodeInvalid+2; c++ {
+	for c := backstore.CodeOK; c <= backstore.MaxCode+2; c++ {
 		if s := c.String(); s == "" || seen[s] {
 			t.Errorf("code %d is named %q", uint16(c), s)
 		} else {

@@ -37,6 +37,7 @@ var table = []rule{
 	{path: "sdk/backstore", stdOnly: true},
 	{path: "sdk/auth", stdOnly: true},
 	{path: "sdk/ioctx", stdOnly: true},
+	{path: "sdk/schema", stdOnly: true},
 
 	// Level 1: machines, seams, drivers.
 	{path: "core/channel", pure: true, stdOnly: true, allow: []string{"core/srp"}},
@@ -68,9 +69,9 @@ var table = []rule{
 	{path: "sdk/...", allow: []string{"sdk/..."}},
 
 	// Plugins: their contract, sdk/plugin and their own internals.
-	{path: "plugins/backstore-file/...", allow: []string{"sdk/backstore", "sdk/plugin", "plugins/backstore-file/..."}},
-	{path: "plugins/auth/...", allow: []string{"sdk/auth", "sdk/plugin", "plugins/auth/..."}},
-	{path: "plugins/ioctx/...", allow: []string{"sdk/ioctx", "sdk/plugin", "plugins/ioctx/..."}},
+	{path: "plugins/backstore-file/...", allow: []string{"sdk/backstore", "sdk/schema", "sdk/plugin", "plugins/backstore-file/..."}},
+	{path: "plugins/auth/...", allow: []string{"sdk/auth", "sdk/schema", "sdk/plugin", "plugins/auth/..."}},
+	{path: "plugins/ioctx/...", allow: []string{"sdk/ioctx", "sdk/schema", "sdk/plugin", "plugins/ioctx/..."}},
 
 	// The top knows everything but plugins.
 	{path: "cmd/...", allow: []string{"core/...", "sdk/...", "cmd/..."}},

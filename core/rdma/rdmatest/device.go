@@ -7,6 +7,7 @@ import (
 
 	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/rdma"
+	"github.com/gosrpt/gosrpt/core/rdma/madmux"
 )
 
 // Device is an rdma.Device on a Fabric, with faults.
@@ -18,7 +19,7 @@ type Device struct {
 	qps       []*qp
 	cqs       []*cq
 	listeners []*listener
-	madPorts  []*madPort
+	mads      *madmux.Mux
 	regions   map[*region]struct{}
 	byKey     map[uint32]*region
 	count     counters
@@ -42,8 +43,10 @@ type counters struct {
 var _ rdma.Device = (*Device)(nil)
 
 func newDevice(f *Fabric, cfg DeviceConfig) *Device {
-	return &Device{fabric: f, cfg: cfg, linkUp: true, sendLimit: -1,
+	d := &Device{fabric: f, cfg: cfg, linkUp: true, sendLimit: -1,
 		regions: make(map[*region]struct{}), byKey: make(map[uint32]*region)}
+	d.mads = madmux.New(cfg.Name, 0, d.sendMAD)
+	return d
 }
 
 func (d *Device) has(addr netip.Addr) bool {
@@ -150,9 +153,7 @@ func (d *Device) close() {
 	for _, l := range slices.Clone(d.listeners) {
 		l.close()
 	}
-	for _, p := range slices.Clone(d.madPorts) {
-		p.close()
-	}
+	d.mads.Close()
 	for _, q := range slices.Clone(d.qps) {
 		q.close()
 	}

@@ -18,7 +18,6 @@ type Fabric struct {
 	wakes   []func()
 	lastQPN uint32
 	nextVA  uint64
-	lastMAD uint32
 }
 
 // NewFabric makes an empty fabric.

@@ -182,9 +182,9 @@ func (d *Device) LimitSends(n int) {
 func (d *Device) Open() string {
 	d.fabric.mu.Lock()
 	defer d.fabric.unlock()
-	if len(d.qps)+len(d.cqs)+len(d.listeners)+len(d.regions)+len(d.madPorts) == 0 {
+	if len(d.qps)+len(d.cqs)+len(d.listeners)+len(d.regions)+d.mads.Count() == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d completion queues, %d queue pairs, %d listeners, %d regions, %d datagram ports",
-		len(d.cqs), len(d.qps), len(d.listeners), len(d.regions), len(d.madPorts))
+		len(d.cqs), len(d.qps), len(d.listeners), len(d.regions), d.mads.Count())
 }

@@ -275,6 +275,9 @@ func madLateReader(r *rig) {
 	if kept >= sent {
 		r.Errorf("%d datagrams were kept for a reader that did not read", kept)
 	}
-	r.must(asker.Send(to, madRequest(madClass, sent)))
-	r.answerMAD(agent)
+	// What still lies in the network may leave no room for the next one.
+	for last := uint32(0); last != sent; {
+		r.must(asker.Send(to, madRequest(madClass, sent)))
+		last = r.answerMAD(agent).AttrMod()
+	}
 }

@@ -37,6 +37,15 @@ type nic struct {
 
 func (n *nic) guid() ib.GUID { return ib.EUI64(n.mac) }
 
+// gids is the GID table.
+func (n *nic) gids() []ib.GID {
+	var list []ib.GID
+	for _, a := range n.addrs {
+		list = append(list, gidOf(a.WithZone("")))
+	}
+	return list
+}
+
 // nics lists the interfaces that cfg wants.
 func nics(cfg *Config) ([]nic, error) {
 	ifs, err := net.Interfaces()

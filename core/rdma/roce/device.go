@@ -12,7 +12,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
+	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/rdma"
+	"github.com/gosrpt/gosrpt/core/rdma/madmux"
 	"github.com/gosrpt/gosrpt/core/rdma/roce/cm"
 	"github.com/gosrpt/gosrpt/core/rdma/roce/rc"
 	"github.com/gosrpt/gosrpt/core/rdma/roce/wire"
@@ -33,7 +35,10 @@ type Device struct {
 	numbers numbers
 	regions regions
 	errFull error
+	mads    *madmux.Mux
 	shut    atomic.Bool
+	// gids is the port's GID table as it was last read.
+	gids atomic.Pointer[[]ib.GID]
 
 	mu        sync.Mutex
 	opened    bool
@@ -56,6 +61,7 @@ func newDevice(p *Provider, n *nic) *Device {
 		},
 	}
 	d.errFull = d.fail("post", rdma.ErrFull)
+	d.mads = madmux.New(d.name, uint32(random64()), d.sendMAD)
 	return d
 }
 
@@ -91,9 +97,7 @@ func (d *Device) Ports() ([]rdma.Port, error) {
 	// The header of IPv6 is the longer one.
 	v6 := slices.ContainsFunc(n.addrs, netip.Addr.Is6)
 	p.MTU = wire.PathMTU(n.mtu, v6).Bytes()
-	for _, a := range n.addrs {
-		p.GIDs = append(p.GIDs, gidOf(a.WithZone("")))
-	}
+	p.GIDs = n.gids()
 	return []rdma.Port{p}, nil
 }
 
@@ -124,7 +128,12 @@ func (d *Device) look() (nic, error) {
 	if err != nil {
 		return nic{}, err
 	}
-	return makeNIC(i, d.cfg)
+	n, err := makeNIC(i, d.cfg)
+	if err == nil {
+		gids := n.gids()
+		d.gids.Store(&gids)
+	}
+	return n, err
 }
 
 // bindNew makes endpoints of the addresses that have none. The lock is held.
@@ -332,6 +341,9 @@ func (ep *endpoint) addTo(m map[string]uint64) {
 	m["gsi_bad_packets"] += ep.counts.badPacket
 	m["gsi_bad_icrc"] += ep.counts.badICRC
 	m["gsi_send_errors"] += ep.counts.sendErrors
+	m["mads_in"] += ep.counts.madsIn
+	m["mads_out"] += ep.counts.madsOut
+	m["mads_lost"] += ep.counts.madsLost
 }
 
 // Close closes the device. Peers of connections are told.
@@ -351,6 +363,7 @@ func (d *Device) Close() error {
 	for _, l := range listeners {
 		l.Close()
 	}
+	d.mads.Close()
 	for _, ep := range endpoints {
 		ep.disconnectAll()
 		ep.close()

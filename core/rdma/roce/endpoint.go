@@ -49,7 +49,7 @@ type endpoint struct {
 }
 
 // endpointCounts is what QP 1 has seen.
-type endpointCounts struct{ received, badPacket, badICRC, sendErrors uint64 }
+type endpointCounts struct{ received, badPacket, badICRC, sendErrors, madsIn, madsOut, madsLost uint64 }
 
 // conn is what a connection of the connection manager belongs to: a queue pair, or a request that
 // nobody has answered.
@@ -196,12 +196,16 @@ func (ep *endpoint) receive(from unix.Sockaddr, b []byte) {
 		p.DETH().QKey() != ib.QKeyGSI || !p.BTH().PKey().Matches(ib.PKeyDefault)
 	if bad {
 		ep.counts.badPacket++
-		ep.logBad(gid, "no connection management datagram")
+		ep.logBad(gid, "no management datagram")
 		return
 	}
 	if _, ok := wire.NewFlow(gid, ep.gid, port, wire.UDPPort).Verify(p); !ok {
 		ep.counts.badICRC++
 		ep.logBad(gid, "wrong ICRC")
+		return
+	}
+	if d := p.Payload(); len(d) > 1 && ib.Class(d[1]) != ib.ClassComm {
+		ep.takeMAD(gid, p.DETH().SrcQP(), d)
 		return
 	}
 	if err := ep.step(cm.Received{Peer: gid, MAD: p.Payload()}); err != nil {
@@ -255,7 +259,7 @@ func (ep *endpoint) wake() { _ = ep.file.SetReadDeadline(clockBase) }
 func (ep *endpoint) act(a *cm.Action, refuse []cm.Reject) []cm.Reject {
 	switch a.Kind {
 	case cm.ActionSend:
-		ep.send(a.Peer, a.MAD)
+		ep.send(a.Peer, ib.QPGeneralServices, a.MAD)
 		ep.logReject(a)
 	case cm.ActionRequest:
 		if reason := ep.offer(a); reason != 0 {
@@ -294,11 +298,11 @@ func (ep *endpoint) ended(a *cm.Action) {
 	ep.tell(a, notice{kind: noticeEnded, cause: a.Cause, reason: a.Reason, private: a.Private})
 }
 
-// send sends a MAD to QP 1 of a peer.
-func (ep *endpoint) send(peer ib.GID, mad []byte) {
+// send sends a MAD from QP 1 to a queue pair of a peer. The lock is held.
+func (ep *endpoint) send(peer ib.GID, qpn ib.QPN, mad []byte) {
 	b := make([]byte, 0, udPacket)
 	ep.psn = ep.psn.Add(1)
-	b = wire.Header{Opcode: wire.UDSendOnly, MigReq: true, PKey: ib.PKeyDefault, DestQP: ib.QPGeneralServices, PSN: ep.psn}.Append(b)
+	b = wire.Header{Opcode: wire.UDSendOnly, MigReq: true, PKey: ib.PKeyDefault, DestQP: qpn, PSN: ep.psn}.Append(b)
 	b = wire.AppendDETH(b, ib.QKeyGSI, ib.QPGeneralServices)
 	b = append(b, mad...)
 	b = wire.NewFlow(ep.gid, peer, wire.UDPPort, wire.UDPPort).Seal(b, 0, 0)
@@ -310,7 +314,7 @@ func (ep *endpoint) send(peer ib.GID, mad []byte) {
 	cerr := ep.raw.Control(func(fd uintptr) { err = unix.Sendto(int(fd), b, unix.MSG_DONTWAIT, to) })
 	if err != nil || cerr != nil {
 		ep.counts.sendErrors++
-		ep.dev.log.Debug("cannot send connection message", "local", ep.addr, "peer", addrOf(peer, ep.addr.Zone()), "error", err)
+		ep.dev.log.Debug("cannot send a management datagram", "local", ep.addr, "peer", addrOf(peer, ep.addr.Zone()), "error", err)
 	}
 }
 

@@ -84,7 +84,11 @@ func TestHostilePacketsAreDroppedAndCounted(t *testing.T) {
 		{"gsi_bad_packets", other, other.rcPacket(1, 0xFFFF, 1)},
 		{"gsi_bad_packets", other, []byte{1, 2, 3}},
 		{"gsi_bad_icrc", other, bad(gsiPacket(other, make([]byte, ib.MADSize)))},
-		{"cm_malformed", other, gsiPacket(other, make([]byte, ib.MADSize))},
+		{"cm_malformed", other, gsiPacket(other, []byte{1, byte(ib.ClassComm), 9, 9})},
+		{"cm_malformed", other, gsiPacket(other, nil)},
+		{"mads_lost", other, gsiPacket(other, make([]byte, ib.MADSize))},
+		{"mads_lost", other, gsiPacket(other, []byte{1, byte(ib.ClassDeviceMgmt), 1, 0})},
+		{"mads_lost", other, gsiPacket(other, make([]byte, 4096))},
 	} {
 		before := p.devB.Stats()
 		tc.from.send(tc.pkt)

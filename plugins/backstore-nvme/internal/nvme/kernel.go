@@ -132,13 +132,23 @@ func (k *kernel) nameOf(dir string) (name, dev string) {
 	return name, dev
 }
 
-// mountedOn looks for a mount of a device: by its number, or by its path for file systems that have numbers of their own.
+// mountedOn looks for a mount of a device, in this process' view of the file systems and in that of process 1.
 func (k *kernel) mountedOn(name, dev string) string {
-	b, err := os.ReadFile(filepath.Join(k.proc, "self/mountinfo"))
-	if err != nil {
-		return ""
+	for _, pid := range []string{"self", "1"} {
+		b, err := os.ReadFile(filepath.Join(k.proc, pid, "mountinfo"))
+		if err != nil {
+			continue
+		}
+		if at := mountOf(string(b), name, dev); at != "" {
+			return at
+		}
 	}
-	for line := range strings.Lines(string(b)) {
+	return ""
+}
+
+// mountOf looks for a mount of a device by its number, and by its path for file systems that have numbers of their own.
+func mountOf(mountinfo, name, dev string) string {
+	for line := range strings.Lines(mountinfo) {
 		// "ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS ... - TYPE SOURCE OPTIONS"; proc(5).
 		head, tail, _ := strings.Cut(line, " - ")
 		f, source := strings.Fields(head), strings.Fields(tail)

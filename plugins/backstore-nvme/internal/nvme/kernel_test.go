@@ -111,7 +111,8 @@ func TestUserOfADeviceIsNamed(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			write("proc/self/mountinfo", strings.ReplaceAll(mountinfo, "%s", root+"/dev/"+files["mounted"]))
+			write("proc/self/mountinfo", "21 1 0:1 / / rw - tmpfs tmpfs rw\n")
+			write("proc/1/mountinfo", strings.ReplaceAll(mountinfo, "%s", root+"/dev/"+files["mounted"]))
 			if s := files["swap"]; s != "" {
 				write("proc/swaps", "Filename Type\n"+root+"/dev/"+s+" partition 1 2\n")
 			}

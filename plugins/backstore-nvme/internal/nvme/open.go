@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"syscall"
-	"time"
 
 	"github.com/ncw/directio"
 	"golang.org/x/sys/unix"
@@ -21,7 +20,7 @@ type Backstore struct {
 	kernel *kernel
 }
 
-// Open implements backstore.Backstore. It waits, until ctx ends, for whoever has the device open exclusively, for that can be an
+// Open implements backstore.Backstore. It waits, almost until ctx ends, for whoever has the device open exclusively, for that can be an
 // earlier process of this plugin whose last I/O is not over yet.
 func (b Backstore) Open(ctx context.Context, m map[string]string) (backstore.Store, error) {
 	cfg, err := parseConfig(m)
@@ -106,7 +105,7 @@ func (k *kernel) prepare(ctx context.Context, s *store, want identity, path stri
 	return err
 }
 
-// openDevice opens a block device for direct I/O that nobody else has opened exclusively.
+// openDevice opens a block device for direct I/O that nobody else has opened exclusively, and waits while that is a process.
 func (k *kernel) openDevice(ctx context.Context, path string, readOnly bool) (*os.File, error) {
 	rdev, err := blockDevice(os.Stat(path))
 	if err != nil {
@@ -119,24 +118,19 @@ func (k *kernel) openDevice(ctx context.Context, path string, readOnly bool) (*o
 	if readOnly {
 		mode = os.O_RDONLY
 	}
-	for {
-		f, err := directio.OpenFile(path, mode|os.O_EXCL, 0)
-		if err == nil {
-			return f, nil
-		}
+	var f *os.File
+	why := "is in use: another process has it open exclusively, or the last I/O of one is not over yet; fuser -v " + path + " lists them"
+	err = descriptor.Until(ctx, why, func() (bool, error) {
+		f, err = directio.OpenFile(path, mode|os.O_EXCL, 0)
 		if !errors.Is(err, unix.EBUSY) {
-			return nil, descriptor.Bare(err)
+			return false, err
 		}
 		if user := k.user(rdev); user != "" {
-			return nil, fmt.Errorf("is in use: %s", user)
+			return false, fmt.Errorf("is in use: %s", user)
 		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("is in use: another process has it open exclusively, or the last I/O of one is not over yet; "+
-				"fuser -v %s lists them: %w", path, ctx.Err())
-		case <-time.After(descriptor.Poll):
-		}
-	}
+		return true, nil
+	})
+	return f, descriptor.Bare(err)
 }
 
 // blockDevice returns the number of the block device that st, if there was no error, is of.

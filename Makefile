@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := bin
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X github.com/gosrpt/gosrpt/core/admin.Version=$(VERSION)
-PLUGINS := backstore-file auth ioctx
+PLUGINS := backstore-file backstore-nvme auth ioctx
 GOFILES := $(shell git ls-files '*.go' 2>/dev/null)
 
 .PHONY: help

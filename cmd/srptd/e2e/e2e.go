@@ -31,7 +31,7 @@ import (
 var scripts embed.FS
 
 // programs are built statically and laid into the job directory's bin.
-var programs = []string{"./cmd/srptd", "./cmd/srptctl", "./plugins/backstore-file"}
+var programs = []string{"./cmd/srptd", "./cmd/srptctl", "./plugins/backstore-file", "./plugins/backstore-nvme"}
 
 // Job is one boot of the guest.
 type Job struct {

@@ -86,6 +86,21 @@ func TestLosslessLinkCausesNoRetransmission(t *testing.T) {
 	})
 }
 
+func TestNVMeNamespaceIsServedAsItsControllerSays(t *testing.T) {
+	runTarget(t, Job{
+		Script: "nvme", Limit: 12 * time.Minute, Machine: lab.Machine{NVMeMiB: 64},
+		Env: map[string]string{"NVME_SERIAL": lab.NVMeSerial},
+		Promises: []string{
+			"found_by_serial_and_number", "mount_of_a_served_namespace_is_refused", "exclusive_open_of_a_served_namespace_is_refused",
+			"logs_in", "capacity_is_the_namespaces", "longest_transfer_is_the_controllers", "write_cache_is_reported", "fua_is_reported",
+			"verify_512", "verify_4k", "verify_1M", "ext4_takes_files", "ext4_fsck_is_clean", "unavailable_once_the_controller_is_gone",
+			"namespace_holds_the_same_bytes", "logs_out", "srptd_ends_when_asked",
+			"mounted_namespace_is_refused_with_its_mount_point", "another_serial_is_refused_with_the_true_one",
+			"foreign_device_is_refused",
+		},
+	})
+}
+
 func TestToolsAndConformanceSuitesAreContent(t *testing.T) {
 	promises := strings.Fields(`
 		test_unit_ready inquiry vital_product_data unknown_vpd_page_is_refused luns_have_names_of_their_own mode_sense

@@ -69,8 +69,9 @@ var table = []rule{
 	// SDK machinery: never core, plugins or cmd.
 	{path: "sdk/...", allow: []string{"sdk/..."}},
 
-	// Plugins: their contract, sdk/plugin and their own internals.
-	{path: "plugins/backstore-file/...", allow: []string{"sdk/backstore", "sdk/schema", "sdk/plugin", "plugins/backstore-file/..."}},
+	{path: "plugins/internal/...", allow: []string{"sdk/backstore", "plugins/internal/..."}},
+	{path: "plugins/backstore-file/...", allow: []string{"sdk/backstore", "sdk/schema", "sdk/plugin", "plugins/internal/...", "plugins/backstore-file/..."}},
+	{path: "plugins/backstore-nvme/...", allow: []string{"sdk/backstore", "sdk/schema", "sdk/plugin", "plugins/internal/...", "plugins/backstore-nvme/..."}},
 	{path: "plugins/auth/...", allow: []string{"sdk/auth", "sdk/schema", "sdk/plugin", "plugins/auth/..."}},
 	{path: "plugins/ioctx/...", allow: []string{"sdk/ioctx", "sdk/schema", "sdk/plugin", "plugins/ioctx/..."}},
 
@@ -111,7 +112,8 @@ func TestRuleRefusesWhatItMust(t *testing.T) {
 	cases := []struct{ dir, imp string }{
 		{"core/srp", "time"}, {"core/srp", "net/netip"}, {"core/srp", module + "core/ib"},
 		{"sdk/backstore", "google.golang.org/grpc"}, {"sdk/host", module + "core/rdma"},
-		{"plugins/backstore-file/internal/engine", module + "sdk/host"},
+		{"plugins/backstore-file/internal/engine", module + "sdk/host"}, {"plugins/internal/uring", module + "sdk/plugin"},
+		{"plugins/backstore-nvme", module + "plugins/backstore-file/internal/file"}, {"plugins/auth", module + "plugins/internal/uring"},
 		{"plugins/auth/internal/accesslist", module + "core/config"}, {"plugins/ioctx", module + "sdk/auth"},
 		{"sdk/auth", "google.golang.org/grpc"}, {"sdk/ioctx", module + "sdk/auth"},
 		{"cmd/srptd", module + "plugins/backstore-file"}, {"core/conn", module + "core/lu"},

@@ -42,13 +42,18 @@ srptd_config() {
 	done
 }
 
-# srptd_start: returns when all listeners listen and all LUNs are ready. Its exit status will be in /run/srptd.status.
-srptd_start() {
+# srptd_launch: only starts it. Its exit status will be in /run/srptd.status.
+srptd_launch() {
 	rm -f /run/srptd.status
 	setsid ip netns exec tgt sh -c "srptd --config $SRPTD_CONFIG >>$SRPTD_LOG 2>&1 &
 		echo \$! >/run/srptd.pid
 		wait \$!
 		echo \$? >/run/srptd.status" &
+}
+
+# srptd_start: returns when all listeners listen and all LUNs are ready.
+srptd_start() {
+	srptd_launch
 	until_true 30 srptd_ready_or_ended
 	srptd_ready
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,7 +25,13 @@ type Machine struct {
 	InstructionShift int
 	// DisksMiB adds an empty disk of each size, /dev/vdb first; they end with the machine.
 	DisksMiB []int
+	// NVMeMiB, if not 0, adds an NVMe controller with the serial number NVMeSerial and one empty namespace of that size:
+	// /dev/nvme0n1, once the guest has loaded its driver. It ends with the machine.
+	NVMeMiB int
 }
+
+// NVMeSerial is the serial number of the machine's NVMe controller.
+const NVMeSerial = "gosrptnvme"
 
 // ErrNoStatus reports a machine that stopped, or was stopped, before its job had ended.
 var ErrNoStatus = errors.New("the job did not end")
@@ -40,7 +47,11 @@ func (g *Guest) Run(ctx context.Context, m Machine, jobDir string, env map[strin
 	if err := os.WriteFile(filepath.Join(jobDir, "environment"), environment(ctx, env), 0o644); err != nil {
 		return 0, err
 	}
-	disks, remove, err := makeDisks(m.DisksMiB)
+	sizes := m.DisksMiB
+	if m.NVMeMiB != 0 {
+		sizes = append(slices.Clone(sizes), m.NVMeMiB)
+	}
+	disks, remove, err := makeDisks(sizes)
 	if err != nil {
 		return 0, err
 	}
@@ -99,6 +110,7 @@ func makeDisks(sizes []int) (files []string, remove func(), err error) {
 const kernelArguments = "console=ttyS0 quiet loglevel=3 mitigations=off nokaslr tsc=reliable no_timer_check net.ifnames=0 " +
 	"nowatchdog audit=0 cryptomgr.notests oops=panic panic=-1"
 
+// arguments are QEMU's. Of disks, those of DisksMiB come first, then the NVMe namespace's.
 func (g *Guest) arguments(m Machine, jobDir string, disks []string) []string {
 	cpus, memory := m.CPUs, m.MemoryMiB
 	if cpus == 0 {
@@ -117,6 +129,12 @@ func (g *Guest) arguments(m Machine, jobDir string, disks []string) []string {
 	}
 	args = append(args, m.accelerator()...)
 	args = append(args, drive("root", g.file(rootFile), "snapshot=on")...)
+	if m.NVMeMiB != 0 {
+		last := len(disks) - 1
+		args = append(args, media("nvme", disks[last], "discard=unmap")...)
+		args = append(args, "-device", "nvme,serial="+NVMeSerial+",drive=nvme")
+		disks = disks[:last]
+	}
 	for i, d := range disks {
 		args = append(args, drive("disk"+strconv.Itoa(i), d, "discard=unmap")...)
 	}
@@ -135,8 +153,9 @@ func (m Machine) accelerator() []string {
 }
 
 func drive(id, file, option string) []string {
-	return []string{
-		"-drive", "id=" + id + ",file=" + file + ",if=none,format=raw,cache=unsafe,aio=threads," + option,
-		"-device", "virtio-blk-pci,drive=" + id + ",num-queues=1",
-	}
+	return append(media(id, file, option), "-device", "virtio-blk-pci,drive="+id+",num-queues=1")
+}
+
+func media(id, file, option string) []string {
+	return []string{"-drive", "id=" + id + ",file=" + file + ",if=none,format=raw,cache=unsafe,aio=threads," + option}
 }

@@ -50,6 +50,7 @@ func TestArgumentsHaveTheMachinesShape(t *testing.T) {
 		{"counting instructions", line(Machine{CPUs: 1, InstructionShift: 3}), []string{"-smp 1", "-icount shift=3", "thread=single"}, "pclmulqdq"},
 		{"memory", line(Machine{MemoryMiB: 512}), []string{"-m 512"}, "-m 3072"},
 		{"disks", line(Machine{}, "/a", "/b"), []string{"id=disk0,file=/a", "id=disk1,file=/b"}, "disk2"},
+		{"NVMe and a disk", line(Machine{NVMeMiB: 64}, "/a", "/n"), []string{"id=disk0,file=/a", "id=nvme,file=/n", "-device nvme,serial=gosrptnvme,drive=nvme"}, "disk1"},
 		{"root never changes", line(Machine{}), []string{"file=/guest/root.img,if=none,format=raw,cache=unsafe,aio=threads,snapshot=on"}, "disk0"},
 	}
 	for _, tt := range tests {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/gosrpt/gosrpt/plugins/internal/descriptor"
 )
 
 // config is the plugin's configuration. Its keys are:
@@ -24,21 +26,19 @@ type config struct {
 	size      int64
 	blockSize int64
 	direct    string
-	engine    string
+	engine    descriptor.Engine
 	readOnly  bool
 }
 
-// The modes of direct and engine.
+// The modes of direct.
 const (
-	auto    = "auto"
-	on      = "on"
-	off     = "off"
-	ioUring = "io_uring"
-	pool    = "pool"
+	auto = "auto"
+	on   = "on"
+	off  = "off"
 )
 
 func parseConfig(m map[string]string) (config, error) {
-	c := config{blockSize: 512, direct: auto, engine: auto}
+	c := config{blockSize: 512, direct: auto, engine: descriptor.Auto}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		if err := c.set(key, m[key]); err != nil {
 			return c, fmt.Errorf("%s: %w", key, err)
@@ -68,7 +68,7 @@ func (c *config) set(key, value string) (err error) {
 	case "direct":
 		c.direct, err = oneOf(value, auto, on, off)
 	case "engine":
-		c.engine, err = oneOf(value, auto, ioUring, pool)
+		c.engine, err = descriptor.ParseEngine(value)
 	case "read_only":
 		c.readOnly, err = strconv.ParseBool(value)
 	default:

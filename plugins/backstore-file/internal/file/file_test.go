@@ -17,8 +17,15 @@ import (
 	"github.com/ncw/directio"
 	"golang.org/x/sys/unix"
 
-	"github.com/gosrpt/gosrpt/plugins/backstore-file/internal/uring"
+	"github.com/gosrpt/gosrpt/plugins/internal/descriptor"
+	"github.com/gosrpt/gosrpt/plugins/internal/uring"
 	"github.com/gosrpt/gosrpt/sdk/backstore"
+)
+
+// The settings of engine that tests choose.
+const (
+	pool    = string(descriptor.Pool)
+	ioUring = string(descriptor.IOUring)
 )
 
 // openStore opens a store and closes it at the end of the test.
@@ -382,19 +389,5 @@ func TestReadOnlyStoreSaysSoAndRefusesWrites(t *testing.T) {
 	}
 	if c := do(s, backstore.Request{Op: backstore.OpWrite, Data: pattern(512, 1)}); c != backstore.CodeReadOnly {
 		t.Errorf("write: %v", c)
-	}
-}
-
-func TestShortAndInterruptedTransfersAreContinued(t *testing.T) {
-	calls, src := 0, pattern(10000, 5)
-	got := make([]byte, len(src))
-	err := transfer(got, 0, func(p []byte, off int64) (int, error) {
-		if calls++; calls%7 == 0 {
-			return 0, unix.EINTR
-		}
-		return copy(p[:(len(p)+1)/2], src[off:]), nil
-	})
-	if err != nil || !bytes.Equal(got, src) {
-		t.Errorf("%v, equal %v after %d calls", err, bytes.Equal(got, src), calls)
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gosrpt/gosrpt/plugins/backstore-file/internal/forbid"
-	"github.com/gosrpt/gosrpt/plugins/backstore-file/internal/uring"
+	"github.com/gosrpt/gosrpt/plugins/internal/forbid"
+	"github.com/gosrpt/gosrpt/plugins/internal/uring"
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 	"github.com/gosrpt/gosrpt/sdk/backstore/backstoretest"
 )

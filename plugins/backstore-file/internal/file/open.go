@@ -7,20 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/ncw/directio"
 	"golang.org/x/sys/unix"
 
-	"github.com/gosrpt/gosrpt/plugins/backstore-file/internal/uring"
+	"github.com/gosrpt/gosrpt/plugins/internal/descriptor"
 	"github.com/gosrpt/gosrpt/sdk/backstore"
-)
-
-const (
-	// fencePoll is how often a busy lock is tried again.
-	fencePoll = 5 * time.Millisecond
-	// poolSize is the number of concurrent calls without io_uring.
-	poolSize = 32
 )
 
 // Backstore opens files.
@@ -49,7 +41,7 @@ func open(ctx context.Context, cfg config) (backstore.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{f: f, fd: int(f.Fd()), cfg: cfg, notice: notice}
+	s := &store{f: f, io: descriptor.File{FD: int(f.Fd())}, cfg: cfg, notice: notice}
 	if err := s.prepare(ctx, direct); err != nil {
 		f.Close()
 		return nil, err
@@ -59,7 +51,7 @@ func open(ctx context.Context, cfg config) (backstore.Store, error) {
 
 // prepare takes the lock and learns the file's geometry.
 func (s *store) prepare(ctx context.Context, direct bool) error {
-	if err := fence(ctx, s.fd); err != nil {
+	if err := descriptor.Fence(ctx, s.io.FD); err != nil {
 		return err
 	}
 	size, sector, err := geometry(s.f)
@@ -68,10 +60,11 @@ func (s *store) prepare(ctx context.Context, direct bool) error {
 	}
 	s.align = 1
 	if direct {
-		s.align = dioAlign(s.fd, sector)
+		s.align = dioAlign(s.io.FD, sector)
 	}
 	unit := max(s.align, s.cfg.blockSize)
 	s.blocks = size / unit * unit / s.cfg.blockSize
+	s.io.Size = s.blocks * s.cfg.blockSize
 	s.physical = max(sector, s.align, s.cfg.blockSize)
 	switch {
 	case s.blocks == 0:
@@ -84,16 +77,16 @@ func (s *store) prepare(ctx context.Context, direct bool) error {
 
 // withEngine puts io_uring under s if the configuration and the kernel permit it.
 func (s *store) withEngine() (backstore.Store, error) {
-	if s.cfg.engine == pool || s.needsBounce() {
+	if s.needsBounce() {
 		return s, nil
 	}
-	err := uring.Probe()
-	if err == nil {
-		return ringStore{s}, nil
-	}
-	if s.cfg.engine == ioUring {
+	ring, err := s.cfg.engine.UseRing()
+	if err != nil {
 		s.f.Close()
-		return nil, fmt.Errorf("engine io_uring: %w; use engine: auto or pool", err)
+		return nil, err
+	}
+	if ring {
+		return ringStore{s}, nil
 	}
 	return s, nil
 }
@@ -135,7 +128,7 @@ func openFile(cfg config) (f *os.File, direct bool, notice string, err error) {
 			return f, true, "", nil
 		}
 		if !errors.Is(err, unix.EINVAL) {
-			return nil, false, "", bare(err)
+			return nil, false, "", descriptor.Bare(err)
 		}
 		if cfg.direct == on {
 			return nil, false, "", fmt.Errorf("the file system refuses direct I/O; use direct: auto or off, or another file system")
@@ -144,33 +137,9 @@ func openFile(cfg config) (f *os.File, direct bool, notice string, err error) {
 	}
 	f, err = os.OpenFile(cfg.path, mode, 0)
 	if err != nil {
-		return nil, false, "", bare(err)
+		return nil, false, "", descriptor.Bare(err)
 	}
 	return f, false, notice, nil
-}
-
-// bare drops the path that os puts into errors; the caller names it.
-func bare(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
-}
-
-// fence takes the exclusive lock.
-func fence(ctx context.Context, fd int) error {
-	for {
-		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("another process has it open as a backstore, or its last I/O is not over yet: %w", ctx.Err())
-		case <-time.After(fencePoll):
-		}
-	}
 }
 
 // geometry returns the size of a file or device and its logical sector size, all in bytes.

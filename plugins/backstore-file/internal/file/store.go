@@ -2,22 +2,19 @@ package file
 
 import (
 	"context"
-	"errors"
-	"io"
 	"os"
 	"sync"
 
 	"github.com/ncw/directio"
-	"golang.org/x/sys/unix"
 
-	"github.com/gosrpt/gosrpt/plugins/backstore-file/internal/uring"
+	"github.com/gosrpt/gosrpt/plugins/internal/descriptor"
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
 
 // store does blocking positional I/O.
 type store struct {
 	f   *os.File
-	fd  int
+	io  descriptor.File
 	cfg config
 
 	blocks   int64
@@ -43,70 +40,52 @@ func (s *store) Info() backstore.Info {
 		ReadOnly:          s.cfg.readOnly,
 		WriteCache:        true,
 		FUA:               true,
-		Concurrency:       poolSize,
+		Concurrency:       descriptor.PoolSize,
 		Serial:            s.cfg.path,
 		Notice:            s.notice,
 	}
 }
 
-// bytes is the store's size.
-func (s *store) bytes() int64 { return s.blocks * s.cfg.blockSize }
-
-// check refuses what no host asks for: a write outside would make a file longer.
-func (s *store) check(off int64, n int) error {
-	if off < 0 || off > s.bytes()-int64(n) {
-		return &backstore.Error{Code: backstore.CodeRange}
-	}
-	return nil
-}
-
 // Read implements backstore.Store.
 func (s *store) Read(_ context.Context, p []byte, off int64) error {
-	if err := s.check(off, len(p)); err != nil {
+	if s.aligned(off, len(p)) {
+		return s.io.Read(p, off)
+	}
+	if err := s.io.Check(off, len(p)); err != nil {
 		return err
 	}
-	if s.aligned(off, len(p)) {
-		return s.wrap(transfer(p, off, func(p []byte, off int64) (int, error) { return unix.Pread(s.fd, p, off) }))
-	}
 	span, start := s.span(off, len(p))
-	err := transfer(span, start, func(p []byte, off int64) (int, error) { return unix.Pread(s.fd, p, off) })
+	err := s.io.Read(span, start)
 	if err == nil {
 		copy(p, span[off-start:])
 	}
-	return s.wrap(err)
+	return err
 }
 
 // Write implements backstore.Store.
 func (s *store) Write(_ context.Context, p []byte, off int64, flags backstore.Flags) error {
-	if err := s.check(off, len(p)); err != nil {
-		return err
-	}
-	write := func(p []byte, off int64) (int, error) { return unix.Pwrite(s.fd, p, off) }
-	if flags&backstore.FUA != 0 {
-		write = func(p []byte, off int64) (int, error) {
-			return unix.Pwritev2(s.fd, [][]byte{p}, off, unix.RWF_DSYNC)
-		}
-	}
 	if s.aligned(off, len(p)) {
 		if s.needsBounce() {
 			s.partial.RLock()
 			defer s.partial.RUnlock()
 		}
-		return s.wrap(transfer(p, off, write))
+		return s.io.Write(p, off, flags)
+	}
+	if err := s.io.Check(off, len(p)); err != nil {
+		return err
 	}
 	s.partial.Lock()
 	defer s.partial.Unlock()
 	span, start := s.span(off, len(p))
-	err := transfer(span, start, func(p []byte, off int64) (int, error) { return unix.Pread(s.fd, p, off) })
-	if err != nil {
-		return s.wrap(err)
+	if err := s.io.Read(span, start); err != nil {
+		return err
 	}
 	copy(span[off-start:], p)
-	return s.wrap(transfer(span, start, write))
+	return s.io.Write(span, start, flags)
 }
 
 // Flush implements backstore.Store.
-func (s *store) Flush(context.Context) error { return s.wrap(unix.Fdatasync(s.fd)) }
+func (s *store) Flush(context.Context) error { return s.io.Flush() }
 
 // Close implements backstore.Store.
 func (s *store) Close() error { return s.f.Close() }
@@ -120,39 +99,10 @@ func (s *store) span(off int64, n int) (buf []byte, start int64) {
 	return directio.AlignedBlock(int(end - start)), start
 }
 
-func (s *store) wrap(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &backstore.Error{Code: uring.Code(err), Err: err}
-}
-
-// transfer moves all of p, going on after short transfers and interruptions. Nothing moved means
-// that the file is shorter than the store.
-func transfer(p []byte, off int64, move func([]byte, int64) (int, error)) error {
-	for len(p) > 0 {
-		n, err := move(p, off)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case err != nil:
-			return err
-		case n == 0:
-			return io.ErrUnexpectedEOF
-		}
-		p, off = p[n:], off+int64(n)
-	}
-	return nil
-}
-
 // ringStore is a store whose batches go through io_uring.
 type ringStore struct{ *store }
 
 // NewEngine implements backstore.Engines.
 func (s ringStore) NewEngine(_ context.Context, wake, depth int) (backstore.Engine, error) {
-	e, err := uring.New(s.fd, s.bytes(), wake, depth)
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
+	return s.io.NewEngine(wake, depth)
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ncw/directio"
 
-	"github.com/gosrpt/gosrpt/plugins/backstore-file/internal/uring"
+	"github.com/gosrpt/gosrpt/plugins/internal/uring"
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
 
@@ -52,7 +52,7 @@ func serve(path string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer w.file.Close()
-	e, err := uring.New(int(f.Fd()), size, w.fd, maxDepth)
+	e, err := uring.New(int(f.Fd()), size, w.fd, maxDepth, uring.Code)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gosrpt/gosrpt/plugins/backstore-file/internal/uring"
+	"github.com/gosrpt/gosrpt/plugins/internal/uring"
 )
 
 func disk(t *testing.T, size int) string {

@@ -15,6 +15,7 @@ import (
 type Engine struct {
 	fd    int
 	size  int64
+	code  func(error) backstore.Code
 	q     *queues
 	slots []slot
 	free  []uint32
@@ -38,8 +39,9 @@ func Probe() error {
 }
 
 // New makes an engine with room for depth requests on the first size bytes of fd, whose completions the kernel announces
-// on the eventfd wake. fd and wake stay the caller's.
-func New(fd int, size int64, wake, depth int) (*Engine, error) {
+// on the eventfd wake. fd and wake stay the caller's. code, most often Code, tells what a request's error means; it does not
+// block.
+func New(fd int, size int64, wake, depth int, code func(error) backstore.Code) (*Engine, error) {
 	q, err := setup(uint32(depth))
 	if err != nil {
 		return nil, err
@@ -48,7 +50,7 @@ func New(fd int, size int64, wake, depth int) (*Engine, error) {
 		q.close()
 		return nil, err
 	}
-	e := &Engine{fd: fd, size: size, q: q, slots: make([]slot, depth)}
+	e := &Engine{fd: fd, size: size, code: code, q: q, slots: make([]slot, depth)}
 	for i := range e.slots {
 		e.free = append(e.free, uint32(i))
 	}
@@ -131,7 +133,7 @@ func (e *Engine) Poll(res []backstore.Result) int {
 			e.push(i)
 			continue
 		}
-		res[n] = backstore.Result{Tag: s.req.Tag, Code: code(s, c.res)}
+		res[n] = backstore.Result{Tag: s.req.Tag, Code: e.result(s, c.res)}
 		n++
 		*s = slot{}
 		e.free = append(e.free, i)
@@ -157,14 +159,15 @@ func (e *Engine) again(s *slot, res int32) bool {
 	return s.moved < len(s.req.Data)
 }
 
-func code(s *slot, res int32) backstore.Code {
+// result tells how the request of s ended.
+func (e *Engine) result(s *slot, res int32) backstore.Code {
 	switch {
 	case s.refused != backstore.CodeOK:
 		return s.refused
 	case res < 0:
-		return Code(unix.Errno(-res))
+		return e.code(unix.Errno(-res))
 	case s.moved < len(s.req.Data):
-		return Code(io.ErrUnexpectedEOF) // the file is shorter than the store
+		return e.code(io.ErrUnexpectedEOF) // the file is shorter than the store
 	}
 	return backstore.CodeOK
 }

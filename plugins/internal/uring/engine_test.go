@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gosrpt/gosrpt/plugins/backstore-file/internal/forbid"
+	"github.com/gosrpt/gosrpt/plugins/internal/forbid"
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
 
@@ -31,7 +31,7 @@ func newBench(t *testing.T, fd int, size int64, depth int) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Close(wake) })
-	e, err := New(fd, size, wake, depth)
+	e, err := New(fd, size, wake, depth, Code)
 	if err != nil {
 		if Probe() != nil {
 			t.Skipf("this system has no io_uring: %v", err)
@@ -189,7 +189,7 @@ func TestImpossibleEngineIsRefused(t *testing.T) {
 		if wake == 0 {
 			wake = int(r.Fd()) // something else
 		}
-		if e, err := New(int(r.Fd()), endless, wake, c.depth); err == nil {
+		if e, err := New(int(r.Fd()), endless, wake, c.depth, Code); err == nil {
 			e.Close()
 			t.Errorf("%s: it is made", name)
 		}
@@ -225,7 +225,7 @@ func TestProbeSaysWhatIsForbidden(t *testing.T) {
 	if err := Probe(); !errors.Is(err, unix.EPERM) {
 		t.Errorf("%v", err)
 	}
-	if _, err := New(0, endless, 0, 4); !errors.Is(err, unix.EPERM) {
+	if _, err := New(0, endless, 0, 4, Code); !errors.Is(err, unix.EPERM) {
 		t.Errorf("%v", err)
 	}
 }

@@ -224,14 +224,16 @@ func (c *Channel) finish() {
 	}
 }
 
-// kill ends the channel when the reactor has ended. Buffers that a handler still holds stay as
-// they are, mapped, until the process ends.
+func (c *Channel) device() rdma.Device { return c.cfg.Device }
+
+// kill ends the channel when the reactor has ended, or its device goes. Buffers that a handler still holds stay as
+// they are, mapped, until it gives them back.
 func (c *Channel) kill() {
 	if c.ended {
 		return
 	}
 	c.q.clear()
-	if err := c.qp.Close(); err != nil {
+	if err := errors.Join(c.qp.Close(), c.recv.Unregister(), c.send.Unregister()); err != nil {
 		c.fault.note(err)
 	}
 	c.feed(&channel.Event{Kind: channel.EvDisconnected})

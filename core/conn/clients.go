@@ -18,6 +18,8 @@ type client interface {
 	expire()
 	// kill ends the client at once.
 	kill()
+	// device is the one that its queue pair is on.
+	device() rdma.Device
 }
 
 // clients is the table of a reactor's clients. A handle is the index of the entry and its

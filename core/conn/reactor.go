@@ -73,13 +73,8 @@ func NewReactor(cfg ReactorConfig) (*Reactor, error) {
 	r := &Reactor{cfg: cfg, park: newParker(), control: newControl()}
 	r.armFn = r.arm
 	for _, dev := range cfg.Devices {
-		cq, err := dev.NewCQ(rdma.CQConfig{Depth: cfg.QueueDepth, Wake: r.Wake, Index: cfg.Index, Count: cfg.Count})
-		if err == nil {
-			r.queues = append(r.queues, queue{dev, cq})
-			err = r.watch(cq.FD(), byLevel)
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("conn: reactor %s on device %s: %w", cfg.Name, dev.Name(), err), r.free())
+		if err := r.AddDevice(dev); err != nil {
+			return nil, errors.Join(err, r.free())
 		}
 	}
 	return r, nil

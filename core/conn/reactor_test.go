@@ -284,6 +284,7 @@ func (f *fake) complete(*rdma.Completion) {}
 func (f *fake) work() bool                { f.works++; f.more--; return f.more > 0 }
 func (f *fake) deadline() time.Time       { return f.due }
 func (f *fake) expire()                   { f.expired++; f.due = time.Time{} }
+func (f *fake) device() rdma.Device       { return nil }
 func (f *fake) kill()                     { f.killed = true; f.r.clients.remove(f.id) }
 
 func TestClientsOfATurn(t *testing.T) {

@@ -64,6 +64,27 @@ func (l LinkLayer) String() string {
 	return "unspecified"
 }
 
+// PortState is a port's logical state (IBTA 14.2.5.6).
+type PortState uint8
+
+// The states, numbered as in PortInfo. On Ethernet a port is down or active.
+const (
+	PortNoChange PortState = iota
+	PortDown
+	PortInit
+	PortArmed
+	PortActive
+)
+
+// String names the state for the operator.
+func (s PortState) String() string {
+	names := [...]string{"unknown", "down", "initializing", "armed", "active"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return fmt.Sprintf("state %d", uint8(s))
+}
+
 // MTU is a path MTU in its wire code: 1 for 256 bytes to 5 for 4096 (IBTA 12.7, path packet payload MTU). It bounds the
 // payload of a packet, headers excluded.
 type MTU uint8

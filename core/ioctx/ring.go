@@ -57,6 +57,9 @@ func (r *Ring) SGE(i int, n uint64) rdma.SGE {
 // Full names all of buffer i.
 func (r *Ring) Full(i int) rdma.SGE { return r.SGE(i, r.size) }
 
+// Unregister takes the device's access away; the memory stays. The queue pair that the buffers were posted to has been closed.
+func (r *Ring) Unregister() error { return r.region.Close() }
+
 // Close gives the memory back. The queue pair that the buffers were posted to has been closed, and
 // nobody uses a slice of them any more. It may be called twice.
 func (r *Ring) Close() error {

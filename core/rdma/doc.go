@@ -9,6 +9,7 @@
 //	            Device -> Listener -> ConnRequest -> QP.Accept      passive side
 //	            QP.Connect                                          active side
 //	            MADDevice -> MADPort                                discovery, where there is any
+//	Watcher  -> Watch -> AsyncEvent                                  what happens to devices and ports
 //
 // # Goroutines
 //
@@ -16,7 +17,7 @@
 // by the owner only and never blocks: CQ.Poll, CQ.Flush, CQ.Arm, CQ.Deadline, CQ.NewQP, and every method
 // of the QPs made from it. In return the data path needs no lock. Before the owner starts, and
 // after it has ended, one other goroutine may make these calls in its stead. Everything else
-// (Provider, Device, Listener, ConnRequest, Region, MADPort) may be used from any goroutine.
+// (Provider, Device, Listener, ConnRequest, Region, MADPort, Watch) may be used from any goroutine.
 //
 // # Buffers
 //

@@ -61,8 +61,17 @@ type Port struct {
 	Num int
 	// GUID identifies the port and is stable across restarts.
 	GUID ib.GUID
-	// Active tells whether the link is up.
+	// Active tells whether the link is up: State is PortActive.
 	Active bool
+	// State is the port's logical state.
+	State ib.PortState
+	// Link is what its frames travel on.
+	Link ib.LinkLayer
+	// LID, LMC and SMLID are what a subnet manager has given it: 0 on Ethernet, and while there is none.
+	LID, SMLID ib.LID
+	LMC        uint8
+	// PKeys is the port's table of partition keys; entries that are 0 are empty.
+	PKeys []ib.PKey
 	// MTU is the largest path MTU that the port can carry, in bytes, 256..4096.
 	MTU int
 	// GIDs is the port's GID table. On Ethernet a GID is an IPv6 or IPv4-mapped address.

@@ -16,10 +16,11 @@ import (
 type Config struct {
 	// Name names the target in logs.
 	Name string
-	// Devices are the RDMA devices to serve. They stay the caller's, to be closed after Shutdown.
+	// Devices are the RDMA devices to serve from the beginning; others may be added. They stay the caller's, to be closed after Shutdown
+	// or RemoveDevice.
 	Devices []rdma.Device
 	// Services are what is listened on: each on every device that has the address; one without an
-	// address on every device.
+	// address on every device. One whose address no device has waits for it.
 	Services []rdma.Service
 	// PortIDs are the target port identifiers that initiators may log in to. Their order gives the
 	// relative target port identifiers, from 1.
@@ -103,10 +104,12 @@ func (c *Config) validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(len(c.Devices) > 0, "no RDMA device")
 	check(len(c.PortIDs) > 0, "no target port id")
 	for _, id := range c.PortIDs {
 		check(!id.IsZero(), "the target port id is zero")
+	}
+	for _, svc := range c.Services {
+		check(svc.Addr.Port() != 0, "service %s has no port", serviceName(svc))
 	}
 	l := &c.Limits
 	check(l.Channels > 0 && l.ChannelsPerNexus > 0 && l.Reserve >= 0 && l.Logins > 0 && l.LoginTime > 0, "negative limit: %+v", *l)

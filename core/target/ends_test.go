@@ -184,7 +184,7 @@ func TestConfigurationIsChecked(t *testing.T) {
 		name   string
 		change func(*Config)
 	}{
-		{"no device", func(c *Config) { c.Devices = nil }},
+		{"no port", func(c *Config) { c.Services[0].Addr = netip.MustParseAddrPort("192.0.2.1:0") }},
 		{"no port id", func(c *Config) { c.PortIDs = nil }},
 		{"zero port id", func(c *Config) { c.PortIDs = []srp.PortID{{}} }},
 		{"negative limit", func(c *Config) { c.Limits.Channels = -1 }},
@@ -197,25 +197,6 @@ func TestConfigurationIsChecked(t *testing.T) {
 			if tg != nil {
 				tg.Shutdown(t.Context())
 			}
-		}
-	}
-	for _, svc := range []string{"192.0.2.99:5555", "192.0.2.99:0"} {
-		cfg := good()
-		cfg.Services = append(cfg.Services, rdma.Service{Addr: netip.MustParseAddrPort(svc)})
-		tg, err := New(cfg, hclog.NewNullLogger())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := tg.Start(t.Context()); !errors.Is(err, ErrConfig) {
-			t.Errorf("%s: %v", svc, err)
-		}
-		if l, err := a.Listen(cfg.Services[0]); err != nil {
-			t.Errorf("a failed start still listens: %v", err)
-		} else if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := tg.Shutdown(t.Context()); err != nil {
-			t.Error(err)
 		}
 	}
 }

@@ -5,56 +5,90 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/srp"
 )
 
-// Start listens on every service. ctx bounds the call only. It is called once. An error, which
-// names the service, leaves nothing listening.
+// listening is a listener of a service on a device.
+type listening struct {
+	rdma.Listener
+	svc rdma.Service // as configured
+	dev rdma.Device
+}
+
+// Start listens on every service that a device has the address of; the others wait for one. ctx bounds the call only. It is called
+// once. An error, which names the service, leaves nothing listening.
 func (t *Target) Start(ctx context.Context) error {
 	t.state.Lock()
 	defer t.state.Unlock()
 	if t.stopped {
 		return fmt.Errorf("target %s: start: %w", t.cfg.Name, errStopped)
 	}
-	for _, svc := range t.cfg.Services {
+	t.started = true
+	for _, dev := range t.devices {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(err, t.unlisten())
 		}
-		if err := t.listen(svc); err != nil {
+		if err := t.listen(dev); err != nil {
 			return errors.Join(err, t.unlisten())
 		}
 	}
-	for _, l := range t.listeners {
-		t.log.Info("listening", "service", serviceName(l.Service()))
-		t.working.Go(func() { t.accept(l) })
+	for _, svc := range t.waiting() {
+		t.log.Warn("no RDMA device has the address yet: logins to it wait for one", "service", serviceName(svc))
 	}
 	return nil
 }
 
-// listen listens on svc on the devices that have its address.
-func (t *Target) listen(svc rdma.Service) error {
-	found := false
-	for _, dev := range t.cfg.Devices {
-		a, has, err := addrOf(dev, svc.Addr.Addr())
-		if err != nil {
-			return fmt.Errorf("target %s: ports of %s: %w", t.cfg.Name, dev.Name(), err)
-		}
-		if !has {
+// listen listens on a device on those services that have an address of it and are not listened on there yet. The lock is held.
+func (t *Target) listen(dev rdma.Device) error {
+	var errs []error
+	for _, svc := range t.cfg.Services {
+		if slices.ContainsFunc(t.listeners, func(l listening) bool { return l.dev == dev && l.svc == svc }) {
 			continue
 		}
-		l, err := dev.Listen(rdma.Service{Addr: netip.AddrPortFrom(a, svc.Addr.Port())})
-		if err != nil {
-			return fmt.Errorf("target %s: listen on %s of %s: %w", t.cfg.Name, serviceName(svc), dev.Name(), err)
+		if err := t.listenOn(dev, svc); err != nil {
+			errs = append(errs, err)
 		}
-		found = true
-		t.listeners = append(t.listeners, l)
 	}
-	if !found {
-		return fmt.Errorf("target %s: %w: no RDMA device has the address %v", t.cfg.Name, ErrConfig, svc.Addr.Addr())
+	return errors.Join(errs...)
+}
+
+func (t *Target) listenOn(dev rdma.Device, svc rdma.Service) error {
+	a, has, err := addrOf(dev, svc.Addr.Addr())
+	if err != nil {
+		return fmt.Errorf("target %s: ports of %s: %w", t.cfg.Name, dev.Name(), err)
 	}
+	if !has {
+		return nil
+	}
+	l, err := dev.Listen(rdma.Service{Addr: netip.AddrPortFrom(a, svc.Addr.Port())})
+	if err != nil {
+		return fmt.Errorf("target %s: listen on %s of %s: %w", t.cfg.Name, serviceName(svc), dev.Name(), err)
+	}
+	t.listeners = append(t.listeners, listening{l, svc, dev})
+	t.log.Info("listening", "service", serviceName(l.Service()), "device", dev.Name())
+	t.working.Go(func() { t.accept(l) })
 	return nil
+}
+
+// waiting lists the services that are not listened on anywhere. The lock is held.
+func (t *Target) waiting() []rdma.Service {
+	var list []rdma.Service
+	for _, svc := range t.cfg.Services {
+		if !slices.ContainsFunc(t.listeners, func(l listening) bool { return l.svc == svc }) {
+			list = append(list, svc)
+		}
+	}
+	return list
+}
+
+// Waiting lists the services for which no device has appeared yet.
+func (t *Target) Waiting() []rdma.Service {
+	t.state.Lock()
+	defer t.state.Unlock()
+	return t.waiting()
 }
 
 // serviceName is how the operator writes a service.

@@ -144,7 +144,7 @@ func (t *Target) addUnit(u Unit) error {
 	if _, taken := t.luns.real(scsi.EncodeLUN(u.LUN)); taken {
 		return fmt.Errorf("target %s: LUN %d: %w: it is in use", t.cfg.Name, u.LUN, ErrConfig)
 	}
-	for _, dev := range t.cfg.Devices {
+	for _, dev := range t.deviceList() {
 		if err := u.Arena.Register(dev); err != nil {
 			return fmt.Errorf("target %s: LUN %d: %w", t.cfg.Name, u.LUN, err)
 		}

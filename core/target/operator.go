@@ -18,7 +18,7 @@ type Listening struct {
 // Listening lists the addresses that initiators may log in to, as they are now.
 func (t *Target) Listening() []Listening {
 	var list []Listening
-	for _, dev := range t.cfg.Devices {
+	for _, dev := range t.deviceList() {
 		ports, err := dev.Ports()
 		if err != nil {
 			continue // the device is going away; the next call tells

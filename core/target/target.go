@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +50,9 @@ type Target struct {
 	following sync.WaitGroup
 
 	state     sync.Mutex // guards what follows
-	listeners []rdma.Listener
+	devices   []rdma.Device
+	listeners []listening
+	started   bool
 	stopped   bool
 	cancel    context.CancelFunc
 	ctx       context.Context
@@ -77,6 +80,7 @@ func New(cfg Config, log hclog.Logger) (*Target, error) {
 		drained: make(chan struct{}), news: make(chan func(), newsDepth), quit: make(chan struct{}), logins: make(chan struct{}, cfg.Limits.Logins),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.devices = slices.Clone(cfg.Devices)
 	t.planned.Store(cfg.planned(cfg.Plan))
 	r, err := conn.NewReactor(conn.ReactorConfig{Name: cfg.Name, Devices: cfg.Devices, QueueDepth: cfg.queueDepth()})
 	if err != nil {
@@ -217,7 +221,7 @@ func (t *Target) stopListening() bool {
 	t.cancel()
 	for _, l := range t.listeners {
 		if err := l.Close(); err != nil {
-			t.log.Warn("closing a listener", "service", serviceName(l.Service()), "error", err)
+			t.log.Warn("closing a listener", "service", serviceName(l.svc), "error", err)
 		}
 	}
 	return true

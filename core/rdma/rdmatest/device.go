@@ -13,6 +13,7 @@ import (
 // Device is an rdma.Device on a Fabric, with faults.
 type Device struct {
 	fabric *Fabric
+	prov   *Provider
 	cfg    DeviceConfig
 	closed bool
 
@@ -42,8 +43,8 @@ type counters struct {
 
 var _ rdma.Device = (*Device)(nil)
 
-func newDevice(f *Fabric, cfg DeviceConfig) *Device {
-	d := &Device{fabric: f, cfg: cfg, linkUp: true, sendLimit: -1,
+func newDevice(p *Provider, cfg DeviceConfig) *Device {
+	d := &Device{fabric: p.fabric, prov: p, cfg: cfg, linkUp: true, sendLimit: -1,
 		regions: make(map[*region]struct{}), byKey: make(map[uint32]*region)}
 	d.mads = madmux.New(cfg.Name, 0, d.sendMAD)
 	return d
@@ -69,8 +70,14 @@ func (d *Device) Ports() ([]rdma.Port, error) {
 	if d.closed {
 		return nil, opError("list ports", d.cfg.Name, rdma.ErrClosed)
 	}
-	port := rdma.Port{Num: 1, GUID: d.cfg.GUID + 1, Active: d.linkUp, MTU: d.cfg.MTU,
-		Addrs: slices.Clone(d.cfg.Addrs)}
+	port := rdma.Port{Num: 1, GUID: d.cfg.GUID + 1, Active: d.linkUp, State: ib.PortDown, Link: ib.LinkEthernet, MTU: d.cfg.MTU,
+		LID: d.cfg.LID, SMLID: d.cfg.SMLID, PKeys: slices.Clone(d.cfg.PKeys), Addrs: slices.Clone(d.cfg.Addrs)}
+	if d.linkUp {
+		port.State = ib.PortActive
+	}
+	if d.cfg.LID != 0 {
+		port.Link = ib.LinkInfiniBand
+	}
 	for _, a := range d.cfg.Addrs {
 		port.GIDs = append(port.GIDs, gidOf(a))
 	}

@@ -165,6 +165,13 @@ const (
 func (d *Device) SetLink(l Link) {
 	d.fabric.mu.Lock()
 	defer d.fabric.unlock()
+	if d.linkUp != bool(l) {
+		kind := rdma.AsyncPortError
+		if l == LinkUp {
+			kind = rdma.AsyncPortActive
+		}
+		d.Event(kind, 1)
+	}
 	d.linkUp = bool(l)
 	d.fabric.resume()
 }

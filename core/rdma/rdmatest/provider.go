@@ -9,6 +9,7 @@ import (
 
 	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/rdma"
+	"github.com/gosrpt/gosrpt/core/rdma/async"
 )
 
 // DeviceConfig describes a device. The zero value of each field but Name and Addrs stands for the
@@ -20,6 +21,8 @@ type DeviceConfig struct {
 	GUID ib.GUID
 	// LID makes the port one of an InfiniBand subnet: datagrams reach it by LID as well as by GID.
 	LID ib.LID
+	// SMLID is the subnet manager's.
+	SMLID ib.LID
 	// PKeys is the table of partition keys that datagrams are sent with: the default one.
 	PKeys []ib.PKey
 	// Native makes the connections that this device opens come without IP addressing: the peer
@@ -81,16 +84,17 @@ func guidOf(name string) ib.GUID {
 type Provider struct {
 	name   string
 	fabric *Fabric
+	events async.Hub
 	closed bool
 	// devices are the open ones, in the order they were added.
 	devices []*Device
 }
 
-var _ rdma.Provider = (*Provider)(nil)
+var _ rdma.Watcher = (*Provider)(nil)
 
 // NewProvider makes a provider with the given devices.
 func NewProvider(f *Fabric, name string, devices ...DeviceConfig) *Provider {
-	p := &Provider{name: name, fabric: f}
+	p := &Provider{name: name, fabric: f, events: async.Hub{Name: name}}
 	for _, cfg := range devices {
 		p.Add(cfg)
 	}
@@ -110,9 +114,10 @@ func (p *Provider) Add(cfg DeviceConfig) *Device {
 	f := p.fabric
 	f.mu.Lock()
 	defer f.unlock()
-	d := newDevice(f, cfg.withDefaults())
+	d := newDevice(p, cfg.withDefaults())
 	p.devices = append(p.devices, d)
 	f.devices = append(f.devices, d)
+	d.event(rdma.AsyncDeviceAdded)
 	return d
 }
 
@@ -126,6 +131,7 @@ func (p *Provider) Remove(name string) error {
 	p.fabric.mu.Lock()
 	defer p.fabric.unlock()
 	p.devices = slices.DeleteFunc(p.devices, func(o *Device) bool { return o == d })
+	d.event(rdma.AsyncDeviceRemoved)
 	return err
 }
 
@@ -166,6 +172,7 @@ func (p *Provider) Close() error {
 	p.fabric.mu.Lock()
 	defer p.fabric.unlock()
 	p.closed = true
+	p.events.Close()
 	for _, d := range p.devices {
 		d.close()
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path"
 	"slices"
 
 	"github.com/gosrpt/gosrpt/core/ib"
@@ -37,6 +38,13 @@ type nic struct {
 
 func (n *nic) guid() ib.GUID { return ib.EUI64(n.mac) }
 
+func (n *nic) state() ib.PortState {
+	if n.up {
+		return ib.PortActive
+	}
+	return ib.PortDown
+}
+
 // gids is the GID table.
 func (n *nic) gids() []ib.GID {
 	var list []ib.GID
@@ -46,7 +54,7 @@ func (n *nic) gids() []ib.GID {
 	return list
 }
 
-// nics lists the interfaces that cfg wants.
+// nics lists the interfaces.
 func nics(cfg *Config) ([]nic, error) {
 	ifs, err := net.Interfaces()
 	if err != nil {
@@ -56,18 +64,20 @@ func nics(cfg *Config) ([]nic, error) {
 	for i := range ifs {
 		n, err := makeNIC(&ifs[i], cfg)
 		if err != nil {
-			return nil, err
+			continue // it has gone meanwhile
 		}
-		if cfg.wants(&n) {
-			list = append(list, n)
-		}
+		list = append(list, n)
 	}
 	return list, nil
 }
 
+// wants tells whether an interface is to become a device. One that has become one stays it, whatever happens to its link and addresses.
 func (c *Config) wants(n *nic) bool {
 	if len(c.Interfaces) > 0 {
-		return slices.Contains(c.Interfaces, n.name)
+		return slices.ContainsFunc(c.Interfaces, func(pattern string) bool {
+			ok, err := path.Match(pattern, n.name)
+			return ok || err != nil && pattern == n.name
+		})
 	}
 	if len(c.Addrs) > 0 {
 		return len(n.addrs) > 0

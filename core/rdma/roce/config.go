@@ -13,7 +13,8 @@ type Config struct {
 	Name string
 	// Log is where the provider logs; nil is nowhere.
 	Log hclog.Logger
-	// Interfaces names the network interfaces to use; none means all that are up but loopback.
+	// Interfaces names the network interfaces to use, or gives patterns of names such as "eth*" (path.Match); none means all that
+	// are up but loopback.
 	Interfaces []string
 	// Addrs restricts the devices to these addresses. An address that the kernel treats as local
 	// without listing it, such as 127.0.0.2, belongs to the loopback interface.

@@ -93,7 +93,8 @@ func (d *Device) Ports() ([]rdma.Port, error) {
 		return nil, d.fail("ports", err)
 	}
 	d.refresh(&n)
-	p := rdma.Port{Num: 1, GUID: d.attr.NodeGUID, Active: n.up, Addrs: n.addrs}
+	p := rdma.Port{Num: 1, GUID: d.attr.NodeGUID, Active: n.up, State: n.state(), Link: ib.LinkEthernet,
+		PKeys: []ib.PKey{ib.PKeyDefault}, Addrs: n.addrs}
 	// The header of IPv6 is the longer one.
 	v6 := slices.ContainsFunc(n.addrs, netip.Addr.Is6)
 	p.MTU = wire.PathMTU(n.mtu, v6).Bytes()

@@ -1,0 +1,143 @@
+package roce
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gosrpt/gosrpt/core/rdma"
+)
+
+var _ rdma.Watcher = (*Provider)(nil)
+
+// Watch begins to keep events: interfaces that come and go, their links and addresses.
+func (p *Provider) Watch() (rdma.Watch, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, failed("watch", p.cfg.Name, rdma.ErrClosed)
+	}
+	if p.watcher == nil {
+		w, err := newWatcher(p)
+		if err != nil {
+			return nil, failed("watch", p.cfg.Name, err)
+		}
+		p.watcher = w
+	}
+	return p.events.Watch()
+}
+
+// watcher compares the interfaces with what they were whenever the kernel says that something about them has changed. What it says is
+// not read: the kernel drops messages when there are many, and a comparison misses nothing.
+type watcher struct {
+	prov *Provider
+	file *os.File
+	seen map[int]nic // by interface index
+	done chan struct{}
+}
+
+// settle is the pause before a comparison: changes come in bursts.
+const settle = 20 * time.Millisecond
+
+func newWatcher(p *Provider) (*watcher, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("netlink socket: %w", err)
+	}
+	groups := uint32(unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR)
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("bind netlink socket: %w", err)
+	}
+	w := &watcher{prov: p, file: os.NewFile(uintptr(fd), "netlink"), done: make(chan struct{})}
+	if w.seen, err = w.look(p.cfg.wants); err != nil {
+		w.file.Close()
+		return nil, err
+	}
+	go w.run()
+	return w, nil
+}
+
+func (w *watcher) close() {
+	w.file.Close()
+	<-w.done
+}
+
+func (w *watcher) run() {
+	defer close(w.done)
+	b := make([]byte, 64<<10)
+	for {
+		_, err := w.file.Read(b)
+		if errors.Is(err, os.ErrClosed) {
+			return
+		}
+		// Anything else, ENOBUFS above all, is as good as a message: there is news.
+		time.Sleep(settle)
+		w.compare()
+	}
+}
+
+// look lists the interfaces that are, or would be, devices.
+func (w *watcher) look(wanted func(*nic) bool) (map[int]nic, error) {
+	list, err := nics(&w.prov.cfg)
+	if err != nil {
+		return nil, err
+	}
+	m := make(map[int]nic)
+	for i := range list {
+		if wanted(&list[i]) {
+			m[list[i].index] = list[i]
+		}
+	}
+	return m, nil
+}
+
+// compare tells what is different from what was seen last.
+func (w *watcher) compare() {
+	now, err := w.look(func(n *nic) bool {
+		_, known := w.seen[n.index]
+		return known || w.prov.serves(n)
+	})
+	if err != nil {
+		w.prov.cfg.Log.Warn("cannot look at the network interfaces", "error", err)
+		return
+	}
+	for _, ev := range changes(w.seen, now) {
+		w.prov.events.Post(ev)
+	}
+	w.seen = now
+}
+
+// changes says how one set of interfaces became another. Removals come first: a renamed interface may have another one's old name.
+func changes(old, now map[int]nic) []rdma.AsyncEvent {
+	var gone, events []rdma.AsyncEvent
+	for index, o := range old {
+		n, there := now[index]
+		if !there || n.name != o.name || n.mac != o.mac {
+			gone = append(gone, rdma.AsyncEvent{Kind: rdma.AsyncDeviceRemoved, Device: o.name})
+		}
+	}
+	for index, n := range now {
+		o, was := old[index]
+		if !was || n.name != o.name || n.mac != o.mac {
+			events = append(events, rdma.AsyncEvent{Kind: rdma.AsyncDeviceAdded, Device: n.name})
+			continue
+		}
+		for _, c := range []struct {
+			kind rdma.AsyncKind
+			is   bool
+		}{
+			{rdma.AsyncPortError, o.up && !n.up}, {rdma.AsyncPortActive, !o.up && n.up},
+			{rdma.AsyncGIDChange, !slices.Equal(o.addrs, n.addrs)}, {rdma.AsyncPortChange, o.mtu != n.mtu},
+		} {
+			if c.is {
+				events = append(events, rdma.AsyncEvent{Kind: c.kind, Device: n.name, Port: 1})
+			}
+		}
+	}
+	return append(gone, events...)
+}

@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// retryOpen is the pause between attempts to open a LUN that could not be opened.
-	retryOpen = 5 * time.Second
+	// opening and closed are the states of a disk before the first attempt to open it, and at its end.
+	opening = "opening"
+	closed  = "closed"
 	// retryQueue is the first pause between attempts to replace a queue; it doubles up to retryOpen.
 	retryQueue = 50 * time.Millisecond
 	// queueEntries is the depth of a LUN's queue to its plugin.
@@ -41,7 +42,8 @@ type disk struct {
 
 	mu    sync.Mutex // guards what follows
 	state string
-	parts *parts // nil while it is not open
+	since time.Time // since when
+	parts *parts    // nil while it is not open
 }
 
 // parts are what an open disk is made of, in the order of making.
@@ -58,7 +60,7 @@ type parts struct {
 // makeDisks makes the disks and opens none.
 func (d *daemon) makeDisks() {
 	for _, c := range d.cfg.LUNs {
-		k := &disk{cfg: c, d: d, log: d.log.Named("lun").With("lun", c.LUN, "name", c.Name), state: "opening"}
+		k := &disk{cfg: c, d: d, log: d.log.Named("lun").With("lun", c.LUN, "name", c.Name), state: opening, since: time.Now()}
 		k.ctx, k.cancel = context.WithCancel(context.Background())
 		d.disks = append(d.disks, k)
 	}
@@ -70,7 +72,7 @@ func (d *daemon) openDisks(ctx context.Context) error {
 	var first sync.WaitGroup
 	for _, k := range d.disks {
 		first.Add(1)
-		k.work.Go(func() { k.keepOpening(first.Done) })
+		k.work.Go(func() { persist(k.ctx, k.open, first.Done, k.failed) })
 	}
 	tried := make(chan struct{})
 	go func() {
@@ -85,24 +87,9 @@ func (d *daemon) openDisks(ctx context.Context) error {
 	}
 }
 
-// keepOpening tries until the disk is open or closed; tried is called after the first attempt.
-func (k *disk) keepOpening(tried func()) {
-	for n := 0; ; n++ {
-		err := k.open()
-		if n == 0 {
-			tried()
-		}
-		if err == nil || k.ctx.Err() != nil {
-			return
-		}
-		k.setState("not open: " + err.Error())
-		k.log.Error("cannot be opened, is tried again", "in", retryOpen, "error", err)
-		select {
-		case <-k.ctx.Done():
-			return
-		case <-time.After(retryOpen):
-		}
-	}
+func (k *disk) failed(err error) {
+	k.setState("not open: " + err.Error())
+	k.log.Error("cannot be opened, is tried again", "in", retryOpen, "error", err)
 }
 
 func (k *disk) open() error {
@@ -113,7 +100,7 @@ func (k *disk) open() error {
 		return errors.Join(err, p.close(context.WithoutCancel(ctx)))
 	}
 	k.mu.Lock()
-	k.parts, k.state = p, "ready"
+	k.parts, k.state, k.since = p, "ready", time.Now()
 	k.mu.Unlock()
 	info := p.device.Info()
 	k.log.Info("ready", "blocks", info.Blocks, "block_size", info.BlockSize, "serial", k.serial())
@@ -124,12 +111,12 @@ func (k *disk) open() error {
 }
 
 func (k *disk) build(ctx context.Context, p *parts) (err error) {
-	c := k.d.cfg
-	if p.mem, err = host.NewArena(int(k.cfg.Arena)); err != nil {
+	c, plan := k.d.cfg, k.d.target.Plan()
+	if p.mem, err = host.NewArena(int(k.arenaSize(plan))); err != nil {
 		return err
 	}
 	p.plugin, err = pluginhost.Start(ctx, pluginhost.Config{
-		Name: k.cfg.Name, Arena: p.mem, Ready: c.Plugin.StartTimeout, Log: k.log.Named("plugin"),
+		Name: k.cfg.Name, Arena: p.mem, Ready: c.Plugin.StartTimeout, Hang: c.Plugin.Hang, Log: k.log.Named("plugin"),
 		Resolve: func() (string, error) { return pluginhost.Find(c.PluginDirs, k.cfg.Plugin) },
 	})
 	if err != nil {
@@ -149,15 +136,26 @@ func (k *disk) build(ctx context.Context, p *parts) (err error) {
 		return err
 	}
 	p.device, err = lu.NewDevice(lu.Config{
-		Name: k.cfg.Name, Identity: k.identity(), MaxTransfer: uint32(c.Session.MaxTransfer), Inventory: k.d.target.Inventory(),
+		Name: k.cfg.Name, Identity: k.identity(), MaxTransfer: uint32(k.d.maxTransfer), Inventory: k.d.target.Inventory(),
 	}, p.guard.Info())
 	if err != nil {
 		return err
 	}
-	if p.arena, err = ioctx.NewArena(ioctx.ArenaConfig{Name: k.cfg.Name, Memory: p.mem.Bytes()}); err != nil {
+	if p.arena, err = ioctx.NewArena(ioctx.ArenaConfig{Name: k.cfg.Name, Memory: p.mem.Bytes(), MaxWait: plan.MaxWait}); err != nil {
 		return err
 	}
 	return k.d.target.AddUnit(ctx, target.Unit{LUN: k.cfg.LUN, Unit: p.device.Unit(p.guard), Arena: p.arena})
+}
+
+// minArena is the least memory of a plugin process.
+const minArena = 1 << 20
+
+// arenaSize is that of the LUN's configuration, else the plan's, but enough for two of the longest transfers.
+func (k *disk) arenaSize(plan ioctx.Plan) uint64 {
+	if k.cfg.Arena != 0 {
+		return k.cfg.Arena
+	}
+	return max(plan.ArenaSize, 2*k.d.maxTransfer, minArena)
 }
 
 func (k *disk) queueOptions() host.QueueOptions {
@@ -170,7 +168,7 @@ func (k *disk) close(ctx context.Context) error {
 	k.work.Wait()
 	k.mu.Lock()
 	p := k.parts
-	k.parts, k.state = nil, "closed"
+	k.parts, k.state, k.since = nil, closed, time.Now()
 	k.mu.Unlock()
 	if p == nil {
 		return nil
@@ -207,7 +205,7 @@ func (p *parts) close(ctx context.Context) error {
 func (k *disk) setState(s string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.state = s
+	k.state, k.since = s, time.Now()
 }
 
 // identity is what initiators know the disk by. It follows from the configuration alone, so that neither another HCA nor

@@ -103,7 +103,7 @@ func TestTaskManagementIsAnsweredThoughThePluginIsFrozen(t *testing.T) {
 	long(t)
 	const callTimeout, slack = 2 * time.Second, 20 * time.Second
 	s := newSite(t, append(lunWithPlugin(0, "ice"), lunWithPlugin(1, "free")...)...)
-	s.args = append(s.args, "--plugin-call-timeout", callTimeout.String())
+	s.args = append(s.args, "--plugin-call-timeout", callTimeout.String(), "--plugin-restart-wait", "1s")
 	s.install(t, "ice")
 	s.install(t, "free")
 	s.start(t)

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/gosrpt/gosrpt/core/pluginhost"
+	"github.com/gosrpt/gosrpt/core/target"
+	"github.com/gosrpt/gosrpt/sdk/auth"
+)
+
+// authorizer is the auth plugin. While it does not answer, every login is refused, and sessions stay as they are.
+type authorizer struct {
+	control[*pluginhost.Auth]
+	// target is told of changes. Before there is one nobody can have logged in, so that no change concerns anybody.
+	target atomic.Pointer[target.Target]
+}
+
+func newAuthorizer(d *daemon) *authorizer {
+	a := &authorizer{}
+	a.init(d, "auth", d.cfg.Auth.Plugin, "the auth plugin cannot be started, every login is refused until it can")
+	a.launch = func(ctx context.Context) (*pluginhost.Auth, error) {
+		cfg := pluginhost.AuthConfig{ControlConfig: a.controlConfig(d, d.cfg.Auth.Config), Changed: a.changed}
+		cfg.Call = d.cfg.Auth.Timeout
+		return pluginhost.StartAuth(ctx, cfg)
+	}
+	return a
+}
+
+// Decide implements target.Decider.
+func (a *authorizer) Decide(ctx context.Context, l auth.Login) (auth.Decision, error) {
+	p, err := a.current()
+	if err != nil {
+		return auth.Decision{}, err
+	}
+	defer a.asked.begin()()
+	return p.Decide(ctx, l)
+}
+
+func (a *authorizer) changed(c auth.Change) {
+	if t := a.target.Load(); t != nil {
+		t.AuthChanged(c)
+	}
+}

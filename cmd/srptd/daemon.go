@@ -74,6 +74,9 @@ func (d *daemon) bringUp(ctx context.Context) (err error) {
 	if len(d.devices) == 0 {
 		return fmt.Errorf("no network interface to serve: none is up, or none has an address of listen %v", d.cfg.Listen)
 	}
+	if err := d.claim(); err != nil {
+		return err
+	}
 	if d.admin, err = admin.Serve(admin.Config{Socket: d.cfg.Admin.Socket, Metrics: d.cfg.Admin.Metrics}, source{d}, d.log); err != nil {
 		return err
 	}
@@ -105,6 +108,20 @@ func newProvider(cfg *config.Config, log hclog.Logger) rdma.Provider {
 		Log: log.Named("roce"), Addrs: cfg.Listen, ReceiveBuffer: int(cfg.RoCE.ReceiveBuffer),
 		NoGSO: !cfg.RoCE.Segmentation, AckDelay: uint8(cfg.RoCE.TargetAckDelay), KeepAlive: cfg.Session.DeadPeer / 3,
 	})
+}
+
+// claim takes the devices' addresses, which is what the first completion queue does.
+func (d *daemon) claim() error {
+	for _, dev := range d.devices {
+		cq, err := dev.NewCQ(rdma.CQConfig{Depth: 1})
+		if err == nil {
+			err = cq.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("RDMA device %s: %w", dev.Name(), err)
+		}
+	}
+	return nil
 }
 
 // makeControls makes the plugins of the control plane that are configured.

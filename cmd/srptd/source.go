@@ -64,6 +64,7 @@ func engineCounters(st *target.Stats) map[string]uint64 {
 		"completions": st.Reactor.Completions,
 	}
 	for name, a := range st.Arenas {
+		m["arena_"+name+"_bytes"] = a.Size
 		m["arena_"+name+"_held"] = uint64(a.Held)
 		m["arena_"+name+"_waited"] = a.Waited
 		m["arena_"+name+"_timed_out"] = a.TimedOut

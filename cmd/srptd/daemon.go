@@ -39,6 +39,7 @@ type daemon struct {
 	maxTransfer uint64
 	target      *target.Target
 	disks       []*disk
+	shared      []*sharedProcess // those of the disks
 	admin       *admin.Server
 	// made tells that target and disks are there, to those who look from outside.
 	made atomic.Bool

@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/gosrpt/gosrpt/core/config"
-	"github.com/gosrpt/gosrpt/core/ioctx"
 	"github.com/gosrpt/gosrpt/core/lu"
 	"github.com/gosrpt/gosrpt/core/pluginhost"
 	"github.com/gosrpt/gosrpt/core/scsi"
@@ -39,6 +38,8 @@ type disk struct {
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
+	// shared is the process that it shares with others; nil if it has one of its own.
+	shared *sharedProcess
 
 	mu    sync.Mutex // guards what follows
 	state string
@@ -48,9 +49,7 @@ type disk struct {
 
 // parts are what an open disk is made of, in the order of making.
 type parts struct {
-	mem    *host.Arena
-	arena  *ioctx.Arena
-	plugin *pluginhost.Plugin
+	*process
 	store  *pluginhost.Store
 	queue  *host.Queue
 	guard  *store.Guard
@@ -62,6 +61,9 @@ func (d *daemon) makeDisks() {
 	for _, c := range d.cfg.LUNs {
 		k := &disk{cfg: c, d: d, log: d.log.Named("lun").With("lun", c.LUN, "name", c.Name), state: opening, since: time.Now()}
 		k.ctx, k.cancel = context.WithCancel(context.Background())
+		if c.Process == config.ProcessShared {
+			k.shared = d.share(k)
+		}
 		d.disks = append(d.disks, k)
 	}
 }
@@ -97,7 +99,7 @@ func (k *disk) open() error {
 	defer cancel()
 	p := &parts{}
 	if err := k.build(ctx, p); err != nil {
-		return errors.Join(err, p.close(context.WithoutCancel(ctx)))
+		return errors.Join(err, k.free(context.WithoutCancel(ctx), p))
 	}
 	k.mu.Lock()
 	k.parts, k.state, k.since = p, "ready", time.Now()
@@ -111,15 +113,8 @@ func (k *disk) open() error {
 }
 
 func (k *disk) build(ctx context.Context, p *parts) (err error) {
-	c, plan := k.d.cfg, k.d.target.Plan()
-	if p.mem, err = host.NewArena(int(k.arenaSize(plan))); err != nil {
-		return err
-	}
-	p.plugin, err = pluginhost.Start(ctx, pluginhost.Config{
-		Name: k.cfg.Name, Arena: p.mem, Ready: c.Plugin.StartTimeout, Hang: c.Plugin.Hang, Log: k.log.Named("plugin"),
-		Resolve: func() (string, error) { return pluginhost.Find(c.PluginDirs, k.cfg.Plugin) },
-	})
-	if err != nil {
+	c := k.d.cfg
+	if p.process, err = k.process(ctx); err != nil {
 		return err
 	}
 	if p.store, err = p.plugin.Open(ctx, k.cfg.Config); err != nil {
@@ -141,21 +136,26 @@ func (k *disk) build(ctx context.Context, p *parts) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.arena, err = ioctx.NewArena(ioctx.ArenaConfig{Name: k.cfg.Name, Memory: p.mem.Bytes(), MaxWait: plan.MaxWait}); err != nil {
-		return err
-	}
 	return k.d.target.AddUnit(ctx, target.Unit{LUN: k.cfg.LUN, Unit: p.device.Unit(p.guard), Arena: p.arena})
+}
+
+// process is the disk's own, or the one that it shares.
+func (k *disk) process(ctx context.Context) (*process, error) {
+	if k.shared != nil {
+		return k.shared.acquire(ctx, k.d)
+	}
+	return k.d.startProcess(ctx, k.cfg.Name, k.cfg.Plugin, k.arenaSize(), k.log.Named("plugin"))
 }
 
 // minArena is the least memory of a plugin process.
 const minArena = 1 << 20
 
 // arenaSize is that of the LUN's configuration, else the plan's, but enough for two of the longest transfers.
-func (k *disk) arenaSize(plan ioctx.Plan) uint64 {
+func (k *disk) arenaSize() uint64 {
 	if k.cfg.Arena != 0 {
 		return k.cfg.Arena
 	}
-	return max(plan.ArenaSize, 2*k.d.maxTransfer, minArena)
+	return max(k.d.target.Plan().ArenaSize, 2*k.d.maxTransfer, minArena)
 }
 
 func (k *disk) queueOptions() host.QueueOptions {
@@ -173,14 +173,14 @@ func (k *disk) close(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
-	if err := p.close(ctx); err != nil {
+	if err := k.free(ctx, p); err != nil {
 		return fmt.Errorf("LUN %d (%s): %w", k.cfg.LUN, k.cfg.Name, err)
 	}
 	return nil
 }
 
-// close frees what there is, last made first. Memory that something still uses stays.
-func (p *parts) close(ctx context.Context) error {
+// free frees what there is, last made first.
+func (k *disk) free(ctx context.Context, p *parts) error {
 	var errs []error
 	if p.guard != nil {
 		p.guard.Close(time.Now())
@@ -188,16 +188,12 @@ func (p *parts) close(ctx context.Context) error {
 	if p.store != nil {
 		errs = append(errs, p.store.Close(ctx))
 	}
-	if p.plugin != nil {
-		p.plugin.Close()
-	}
-	if p.arena != nil {
-		if err := p.arena.Close(); err != nil {
-			return errors.Join(append(errs, err)...)
-		}
-	}
-	if p.mem != nil {
-		errs = append(errs, p.mem.Close())
+	switch {
+	case p.process == nil:
+	case k.shared != nil:
+		errs = append(errs, k.shared.release())
+	default:
+		errs = append(errs, p.process.close())
 	}
 	return errors.Join(errs...)
 }

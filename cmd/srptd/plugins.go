@@ -21,9 +21,30 @@ func (s source) Plugins() *adminpb.PluginsReply {
 		return r
 	}
 	for _, k := range s.d.disks {
-		r.Plugins = append(r.Plugins, k.plugin())
+		if k.shared == nil {
+			r.Plugins = append(r.Plugins, k.plugin())
+		}
+	}
+	for _, p := range s.d.shared {
+		r.Plugins = append(r.Plugins, p.describe())
 	}
 	return r
+}
+
+// describe shows the process that several disks share, by what each of them says of it.
+func (s *sharedProcess) describe() *adminpb.Plugin {
+	all := &adminpb.Plugin{}
+	for i, k := range s.members {
+		p := k.plugin()
+		luns, waiting, flying, oldest := all.Luns, all.RequestsWaiting, all.RequestsFlying, all.OldestMs
+		if i == 0 || all.Pid == 0 {
+			all = p // one that is open knows more
+		}
+		all.Luns = append(luns, uint32(k.cfg.LUN))
+		all.RequestsWaiting, all.RequestsFlying, all.OldestMs = waiting+p.RequestsWaiting, flying+p.RequestsFlying, max(oldest, p.OldestMs)
+	}
+	all.Name = s.executable
+	return all
 }
 
 func pluginOf(kind, name, executable string, s pluginhost.Status) *adminpb.Plugin {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gosrpt/gosrpt/core/admin"
 	"github.com/gosrpt/gosrpt/core/admin/adminpb"
+	"github.com/gosrpt/gosrpt/core/pluginhost"
 	"github.com/gosrpt/gosrpt/core/target"
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
@@ -87,7 +88,7 @@ func (k *disk) status() *adminpb.Lun {
 	info := k.parts.device.Info()
 	l.Blocks, l.BlockSize, l.Notice = info.Blocks, info.BlockSize, info.Notice
 	l.ReadOnly = info.ReadOnly
-	if p := k.parts.plugin.Status(); p.State.String() != "running" || p.Waiting > 0 {
+	if p := k.parts.plugin.Status(); p.State != pluginhost.StateRunning || k.parts.store.Waiting() {
 		l.State = "waiting for its plugin, which is " + p.State.String()
 		if p.LastError != "" {
 			l.State += ": " + p.LastError

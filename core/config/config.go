@@ -90,6 +90,12 @@ type Session struct {
 	MaxTransfer uint64 `json:"max_transfer" yaml:"max_transfer"`
 }
 
+// Values of LUN.Process.
+const (
+	ProcessOwn    = "own"
+	ProcessShared = "shared"
+)
+
 // LUN is one logical unit.
 type LUN struct {
 	// LUN is the number, 0..16383.
@@ -98,6 +104,9 @@ type LUN struct {
 	Name string `json:"name" yaml:"name"`
 	// Plugin is the name of the backstore's executable.
 	Plugin string `json:"plugin" yaml:"plugin"`
+	// Process is ProcessOwn, or ProcessShared: the LUNs of one plugin that say so have one process, and one arena of the
+	// largest size that one of them has.
+	Process string `json:"process" yaml:"process"`
 	// Config is the plugin's own configuration.
 	Config map[string]string `json:"config" yaml:"config"`
 	// Serial is the unit serial number; empty means derived from the target's identity and Name.

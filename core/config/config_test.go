@@ -106,16 +106,16 @@ func TestLUNListKeepsLetterCaseAndOrder(t *testing.T) {
 	c := mustLoad(t, `
 luns:
   - {lun: 3, name: Disk01, plugin: backstore-file, config: {path: /A, Weird_Key: V}}
-  - {lun: 4, name: disk.02, serial: S1, read_only: true, arena: 32MiB, config: {path: /b, size: 1GiB}}
+  - {lun: 4, name: disk.02, serial: S1, read_only: true, arena: 32MiB, process: shared, config: {path: /b, size: 1GiB}}
 `)
 	if len(c.LUNs) != 2 {
 		t.Fatalf("%d LUNs", len(c.LUNs))
 	}
 	a, b := c.LUNs[0], c.LUNs[1]
-	if a.LUN != 3 || a.Name != "Disk01" || a.Config["Weird_Key"] != "V" || a.Config["path"] != "/A" {
+	if a.LUN != 3 || a.Name != "Disk01" || a.Config["Weird_Key"] != "V" || a.Config["path"] != "/A" || a.Process != ProcessOwn {
 		t.Errorf("first: %+v", a)
 	}
-	if b.LUN != 4 || b.Name != "disk.02" || b.Serial != "S1" || !b.ReadOnly || b.Arena != 32<<20 || b.Config["size"] != "1GiB" {
+	if b.LUN != 4 || b.Name != "disk.02" || b.Serial != "S1" || !b.ReadOnly || b.Arena != 32<<20 || b.Process != ProcessShared || b.Config["size"] != "1GiB" {
 		t.Errorf("second: %+v", b)
 	}
 }
@@ -167,6 +167,7 @@ func TestWrongConfigurationNamesEveryProblemAndItsPlace(t *testing.T) {
 		{"two who decide", "auth: {plugin: x}\nlogin: {initiators: [10.0.0.1]}\n", []string{"login.initiators"}},
 		{"decision longer than a login", "auth: {timeout: 20s}\n", []string{"auth.timeout"}},
 		{"call that ends before a restart", "plugin: {call_timeout: 30s}\n", []string{"plugin.call_timeout"}},
+		{"process of another kind", "luns: [{lun: 1, process: mine}]\n", []string{"luns: lun1"}},
 		{"small arena", "luns: [{lun: 1, arena: 1MiB}]\n", []string{"luns: lun1"}},
 		{"LUNs no list", "luns: 5\n", []string{"luns (line 1)"}},
 	}

@@ -140,7 +140,7 @@ func parseLUNSpecs(from string, specs []string, p *problems) []item {
 
 func isLUNKey(k string) bool {
 	switch k {
-	case "lun", "name", "plugin", "serial", "read_only", "arena":
+	case "lun", "name", "plugin", "process", "serial", "read_only", "arena":
 		return true
 	}
 	return false
@@ -149,7 +149,7 @@ func isLUNKey(k string) bool {
 func decodeLUNs(items []item, p *problems) []LUN {
 	var out []LUN
 	for i, it := range items {
-		l := LUN{LUN: uint16(i), Plugin: "backstore-file", Config: map[string]string{}}
+		l := LUN{LUN: uint16(i), Plugin: "backstore-file", Process: ProcessOwn, Config: map[string]string{}}
 		seen := map[string]bool{}
 		for _, f := range it.fields {
 			if seen[f.key] {
@@ -177,6 +177,8 @@ func (l *LUN) set(f field, p *problems) {
 		l.Name = f.value
 	case "plugin":
 		l.Plugin = f.value
+	case "process":
+		l.Process = f.value
 	case "serial":
 		l.Serial = f.value
 	case "read_only":

@@ -59,6 +59,9 @@ func (l *LUN) validate(where string, transfer uint64, p *problems) {
 	if !isPluginName(l.Plugin) {
 		p.add(where, "plugin %q must be the name of an executable in a plugin_dir", l.Plugin)
 	}
+	if l.Process != ProcessOwn && l.Process != ProcessShared {
+		p.add(where, "process %q is neither %s nor %s", l.Process, ProcessOwn, ProcessShared)
+	}
 	if l.Arena != 0 && (l.Arena < minArena || l.Arena%4096 != 0 || l.Arena < 2*transfer) {
 		p.add(where, "arena of %d bytes must be a multiple of 4096, at least 1MiB and twice session.max_transfer, or 0 for what the plan in force says", l.Arena)
 	}

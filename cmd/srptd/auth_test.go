@@ -14,22 +14,6 @@ import (
 	"github.com/gosrpt/gosrpt/core/srp"
 )
 
-// guarded makes a site with two LUNs and an access list.
-
-// permit replaces the access list.
-
-// everything is a host of the access list that may do anything.
-
-// loginAs logs in as somebody.
-
-// refused logs in as somebody who must be refused with a reason.
-
-// admits waits until somebody can log in, and returns the session.
-
-// pluginNamed is what the daemon tells of a plugin.
-
-// line is the log line, once it is there, that has every word.
-
 func TestWhoIsNotListedIsRefusedAndTheLogSaysWhatWouldHaveMatched(t *testing.T) {
 	t.Parallel()
 	s := guarded(t, everything("web", newInitiator()))
@@ -96,8 +80,6 @@ func TestListedInitiatorSeesExactlyItsLUNsAndWritesWhereItMay(t *testing.T) {
 	}
 }
 
-// expectSense expects CHECK CONDITION.
-
 func TestKilledAuthPluginRefusesLoginsAndDisturbsNoSession(t *testing.T) {
 	t.Parallel()
 	id, late := newInitiator(), newInitiator()
@@ -133,9 +115,7 @@ func TestKilledAuthPluginRefusesLoginsAndDisturbsNoSession(t *testing.T) {
 }
 
 // TestEditedListRevokesALiveSessionWithinASecond is about removing a host from the list while it is logged in: it loses its
-
 // access within a second of the list's being in force, others notice nothing, and putting it back lets it in again.
-
 func TestEditedListRevokesALiveSessionWithinASecond(t *testing.T) {
 	t.Parallel()
 	stays, goes := newInitiator(), newInitiator()
@@ -179,12 +159,6 @@ func TestEditedListRevokesALiveSessionWithinASecond(t *testing.T) {
 		}
 	}
 }
-
-// between is the time between the first lines of a log that have two texts.
-
-// faulty makes a site whose auth or ioctx plugin is the one that misbehaves on request.
-
-// asking is an initiator whose login asks the plugin that misbehaves for something.
 
 func TestLoginIsRefusedInTimeThoughTheAuthPluginNeverAnswers(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"github.com/gosrpt/gosrpt/core/srp"
 )
 
+// guarded makes a site with two LUNs and an access list.
 func guarded(t testing.TB, hosts string, args ...string) *site {
 	t.Helper()
 	s := newSite(t, append([]string{
@@ -25,6 +26,7 @@ func guarded(t testing.TB, hosts string, args ...string) *site {
 	return s
 }
 
+// permit replaces the access list.
 func (s *site) permit(t testing.TB, hosts string) {
 	t.Helper()
 	file := s.file("access.yaml")
@@ -33,10 +35,12 @@ func (s *site) permit(t testing.TB, hosts string) {
 	}
 }
 
+// everything is a host of the access list that may do anything.
 func everything(name string, id srp.PortID) string {
 	return fmt.Sprintf("{name: %s, initiators: ['port_id:%v'], luns: all}\n,", name, id)
 }
 
+// loginAs logs in as somebody.
 func (h *computer) loginAs(t testing.TB, s *site, id srp.PortID, luns ...uint32) *initiator.Session {
 	t.Helper()
 	cfg := h.config(s)
@@ -44,6 +48,7 @@ func (h *computer) loginAs(t testing.TB, s *site, id srp.PortID, luns ...uint32)
 	return h.login(t, cfg, luns...)
 }
 
+// refused logs in as somebody who must be refused with a reason.
 func (h *computer) refused(t testing.TB, s *site, id srp.PortID, want srp.RejReason) {
 	t.Helper()
 	cfg := h.config(s)
@@ -58,6 +63,7 @@ func (h *computer) refused(t testing.TB, s *site, id srp.PortID, want srp.RejRea
 	}
 }
 
+// admits waits until somebody can log in, and returns the session.
 func (h *computer) admits(t testing.TB, s *site, id srp.PortID) *initiator.Session {
 	t.Helper()
 	cfg := h.config(s)
@@ -74,6 +80,7 @@ func (h *computer) admits(t testing.TB, s *site, id srp.PortID) *initiator.Sessi
 	return session
 }
 
+// pluginNamed is what the daemon tells of a plugin.
 func (s *site) pluginNamed(t testing.TB, name string) *adminpb.Plugin {
 	t.Helper()
 	r, err := ask(s, adminpb.AdminClient.Plugins, &adminpb.PluginsRequest{})
@@ -87,6 +94,7 @@ func (s *site) pluginNamed(t testing.TB, name string) *adminpb.Plugin {
 	return r.Plugins[i]
 }
 
+// line is the log line, once it is there, that has every word.
 func (d *srptd) line(t testing.TB, words ...string) (line string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("a log line with %q", words), func() bool {
@@ -101,6 +109,7 @@ func (d *srptd) line(t testing.TB, words ...string) (line string) {
 	return line
 }
 
+// expectSense expects CHECK CONDITION.
 func expectSense(t testing.TB, what string, err error, key, asc, ascq byte) {
 	t.Helper()
 	var status *initiator.StatusError
@@ -111,6 +120,7 @@ func expectSense(t testing.TB, what string, err error, key, asc, ascq byte) {
 	}
 }
 
+// between is the time between the first lines of a log that have two texts.
 func between(t testing.TB, log, first, second string) time.Duration {
 	t.Helper()
 	at := func(text string) time.Time {
@@ -130,6 +140,7 @@ func between(t testing.TB, log, first, second string) time.Duration {
 	return at(second).Sub(at(first))
 }
 
+// faulty makes a site whose auth or ioctx plugin is the one that misbehaves on request.
 func faulty(t testing.TB, kind string, args ...string) *site {
 	t.Helper()
 	s := newSite(t, append([]string{"--lun", "lun=0,name=disk,path=DIR/disk,size=8MiB", "--" + kind + "-plugin", "faulty"}, args...)...)
@@ -138,6 +149,7 @@ func faulty(t testing.TB, kind string, args ...string) *site {
 	return s
 }
 
+// asking is an initiator whose login asks the plugin that misbehaves for something.
 func asking(what uint64) srp.PortID {
 	return srp.MakePortID(0x0200_0000_0000_2000, 0x0200_0000_0000_0b00|what)
 }

@@ -246,3 +246,23 @@ func TestKilledDaemonLeavesNoPluginOfAnyKind(t *testing.T) {
 	s.start(t)
 	newComputer(t).loginAs(t, s, id, 0, 1)
 }
+
+func TestSIGTERMWhileAPluginStartsEndsInOrder(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "--lun", "lun=0,path=DIR/disk,size=8MiB", "--auth-plugin", "sleeper")
+	s.write(t, "sleeper", []byte("#!/bin/sh\nexec /bin/sleep 1000\n"))
+	d := s.launch(t)
+	eventually(t, "the operator sees what the start waits for", func() bool {
+		r, err := ask(s, adminpb.AdminClient.Plugins, &adminpb.PluginsRequest{})
+		return err == nil && len(r.Plugins) == 1 && r.Plugins[0].State == "starting"
+	})
+	for _, cmd := range []string{"status", "sessions", "connect-info"} {
+		if out, code := s.ctl(t, cmd); code != 0 {
+			t.Errorf("%s: exit code %d: %s", cmd, code, out)
+		}
+	}
+	if _, code := s.ctl(t, "logout", "1"); code != 1 {
+		t.Errorf("logging out nobody: exit code %d, want 1", code)
+	}
+	d.stop(t)
+}

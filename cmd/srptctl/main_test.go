@@ -22,12 +22,22 @@ func (fixed) Status() *adminpb.StatusReply {
 		Version: "v1", Provider: "roce", IdExt: "0011", IocGuid: "0022", Sessions: 1,
 		Listeners: []*adminpb.Listener{{Address: "10.0.0.1:5555", Device: "eth0", State: "listening"}},
 		Luns:      []*adminpb.Lun{{Lun: 3, Name: "disk3", Plugin: "backstore-file", Blocks: 2048, BlockSize: 512, State: "ready", Notice: "buffered I/O"}},
+		Plugins:   fixed{}.Plugins().Plugins,
 		Counters:  map[string]uint64{"logins_accepted": 4, "nothing": 0},
 	}
 }
 
+func (fixed) Plugins() *adminpb.PluginsReply {
+	return &adminpb.PluginsReply{Plugins: []*adminpb.Plugin{
+		{Kind: "auth", Name: "auth", Executable: "auth", Path: "/lib/auth", State: "running", StateSeconds: 61, Pid: 4711, Restarts: 2,
+			Notice: "access list: 3 hosts", About: "gosrpt sdk", RequestsFlying: 1, OldestMs: 1500},
+		{Kind: "backstore", Name: "disk3", Executable: "backstore-file", State: "down", LastError: "no such file\nnor another", RequestsWaiting: 9, StalledMs: 7000},
+	}}
+}
+
 func (fixed) Sessions() *adminpb.SessionsReply {
-	return &adminpb.SessionsReply{Sessions: []*adminpb.Session{{Id: 7, InitiatorPortId: "0xabc", Channels: []*adminpb.Channel{{Qpn: 17, Remote: "10.0.0.9:4791", State: "live"}}}}}
+	return &adminpb.SessionsReply{Sessions: []*adminpb.Session{{Id: 7, InitiatorPortId: "0xabc", Permission: "host web by port_id:0xabc", ReadOnly: true, QueueDepth: 33,
+		Luns: []*adminpb.SessionLun{{Lun: 5, Name: "disk3", ReadOnly: true}}, Channels: []*adminpb.Channel{{Qpn: 17, Remote: "10.0.0.9:4791", State: "live"}}}}}
 }
 
 func (fixed) ConnectInfo() *adminpb.ConnectInfoReply {
@@ -65,12 +75,14 @@ func ctl(t *testing.T, args ...string) (string, error) {
 func TestCommandsPrintWhatTheDaemonSays(t *testing.T) {
 	socket := serveFixed(t)
 	cases := map[string][]string{
-		"status":       {"srptd v1", "10.0.0.1:5555", "eth0", "disk3", "1.0 MiB", "ready", "buffered I/O", "logins_accepted"},
-		"sessions":     {"0xabc", "10.0.0.9:4791", "17", "live"},
+		"status": {"srptd v1", "10.0.0.1:5555", "eth0", "disk3", "1.0 MiB", "ready", "buffered I/O", "logins_accepted",
+			"plugin auth", "/lib/auth", "running for 1m1s", "pid 4711", "2 restarts", "access list: 3 hosts", "gosrpt sdk", "last error: no such file"},
+		"sessions":     {"0xabc", "10.0.0.9:4791", "17", "live", "host web by port_id:0xabc", "read-only", "no quota", "33", "5=disk3 (read-only)"},
+		"plugin list":  {"auth", "/lib/auth", "running", "4711", "1.5s", "backstore", "disk3", "down", "7s", "no such file; nor another"},
 		"connect-info": {"id_ext=0011,ioc_guid=0022,dest=10.0.0.1:5555"},
 	}
 	for cmd, want := range cases {
-		out, err := ctl(t, "--socket", socket, cmd)
+		out, err := ctl(t, append([]string{"--socket", socket}, strings.Fields(cmd)...)...)
 		if err != nil {
 			t.Errorf("%s: %v", cmd, err)
 		}
@@ -87,8 +99,8 @@ func TestCommandsPrintWhatTheDaemonSays(t *testing.T) {
 
 func TestEveryAnswerIsToBeHadAsJSON(t *testing.T) {
 	socket := serveFixed(t)
-	for _, cmd := range []string{"status", "sessions", "connect-info"} {
-		out, err := ctl(t, "--socket", socket, "--output", "json", cmd)
+	for _, cmd := range []string{"status", "sessions", "connect-info", "plugin list"} {
+		out, err := ctl(t, append([]string{"--socket", socket, "--output", "json"}, strings.Fields(cmd)...)...)
 		if err != nil || !json.Valid([]byte(out)) {
 			t.Errorf("%s: %v\n%s", cmd, err, out)
 		}
@@ -119,6 +131,9 @@ func TestExitCodesTellUsageFromFailureFromNoDaemon(t *testing.T) {
 		{[]string{"--socket", socket, "logout"}, exitUsage},
 		{[]string{"--socket", socket, "logout", "x"}, exitUsage},
 		{[]string{"status", "extra"}, exitUsage},
+		{[]string{"plugin"}, exitUsage},
+		{[]string{"plugin", "list", "extra"}, exitUsage},
+		{[]string{"--socket", nobody, "plugin", "list"}, exitUnreachable},
 		{[]string{"--nonsense"}, exitUsage},
 		{[]string{"--socket", socket, "--output", "xml", "status"}, exitUsage},
 		{[]string{"bench", "--pattern", "sideways"}, exitUsage},

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -35,15 +38,14 @@ func writeStatus(w io.Writer, s *adminpb.StatusReply) {
 		fmt.Fprintf(w, "listener\t%s\t%s\t%s\n", l.Address, l.Device, l.State)
 	}
 	for _, l := range s.Luns {
-		mode := "read-write"
-		if l.ReadOnly {
-			mode = "read-only"
-		}
 		fmt.Fprintf(w, "lun %d\t%s\t%s\t%s\t%s\t%s\n", l.Lun, l.Name, l.Plugin,
-			humanize.IBytes(l.Blocks*uint64(l.BlockSize)), mode, l.State)
+			humanize.IBytes(l.Blocks*uint64(l.BlockSize)), access(l.ReadOnly), l.State)
 		if l.Notice != "" {
 			fmt.Fprintf(w, "\t%s\n", l.Notice)
 		}
+	}
+	for _, p := range s.Plugins {
+		writePlugin(w, p)
 	}
 	writeCounters(w, "refused logins", s.RefusedLogins)
 	writeCounters(w, "counters", s.Counters)
@@ -87,6 +89,45 @@ func writeSessions(w io.Writer, s *adminpb.SessionsReply) {
 				c.InFlight, c.Commands, humanize.IBytes(c.BytesIn), humanize.IBytes(c.BytesOut))
 		}
 	}
+	fmt.Fprintln(w)
+	fmt.Fprintln(w, "SESSION\tPERMITTED BY\tACCESS\tMOST CHANNELS\tMOST COMMANDS\tLUNS")
+	for _, s := range s.Sessions {
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", s.Id, cmp.Or(s.Permission, "no plugin is asked"), access(s.ReadOnly),
+			quota(s.MaxChannels), quota(s.QueueDepth), visible(s))
+	}
+}
+
+func access(readOnly bool) string {
+	if readOnly {
+		return "read-only"
+	}
+	return "read-write"
+}
+
+func quota(n uint32) string {
+	if n == 0 {
+		return "no quota"
+	}
+	return strconv.FormatUint(uint64(n), 10)
+}
+
+// visible lists the logical units that a session sees.
+func visible(s *adminpb.Session) string {
+	var list []string
+	if s.AllLuns {
+		list = append(list, "all:")
+	}
+	for _, l := range s.Luns {
+		text := fmt.Sprintf("%d=%s", l.Lun, l.Name)
+		if l.ReadOnly {
+			text += " (read-only)"
+		}
+		list = append(list, text)
+	}
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, " ")
 }
 
 func connectInfoCommand(o *options) *cobra.Command {

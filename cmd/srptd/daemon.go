@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,9 +32,17 @@ type daemon struct {
 	begin    time.Time
 	provider rdma.Provider
 	devices  []rdma.Device
-	target   *target.Target
-	disks    []*disk
-	admin    *admin.Server
+	// auth and planner are the plugins of the control plane, nil if none is configured.
+	auth    *authorizer
+	planner *planner
+	// maxTransfer is the longest transfer that initiators are told of, in bytes.
+	maxTransfer uint64
+	target      *target.Target
+	disks       []*disk
+	shared      []*sharedProcess // those of the disks
+	admin       *admin.Server
+	// made tells that target and disks are there, to those who look from outside.
+	made atomic.Bool
 	// listening tells that logins are taken.
 	listening atomic.Bool
 }
@@ -42,6 +51,7 @@ type daemon struct {
 // unless that fails, an error.
 func start(ctx context.Context, cfg *config.Config, log hclog.Logger) (*daemon, error) {
 	d := &daemon{cfg: cfg, log: log, begin: time.Now(), provider: newProvider(cfg, log)}
+	d.makeControls()
 	if err := d.bringUp(ctx); err != nil {
 		asked := ctx.Err() != nil
 		stopErr := d.stop()
@@ -65,15 +75,25 @@ func (d *daemon) bringUp(ctx context.Context) (err error) {
 	if len(d.devices) == 0 {
 		return fmt.Errorf("no network interface to serve: none is up, or none has an address of listen %v", d.cfg.Listen)
 	}
-	if d.target, err = target.New(d.targetConfig(), d.log); err != nil {
+	if err := d.claim(); err != nil {
 		return err
 	}
-	d.makeDisks()
 	if d.admin, err = admin.Serve(admin.Config{Socket: d.cfg.Admin.Socket, Metrics: d.cfg.Admin.Metrics}, source{d}, d.log); err != nil {
 		return err
 	}
+	if err := d.startControls(ctx); err != nil {
+		return err
+	}
+	if err := d.makeTarget(ctx); err != nil {
+		return err
+	}
+	d.makeDisks()
+	d.made.Store(true)
 	if err := d.openDisks(ctx); err != nil {
 		return err
+	}
+	if d.planner != nil {
+		d.planner.work.Go(d.planner.follow)
 	}
 	if err := d.target.Start(ctx); err != nil {
 		return err
@@ -91,22 +111,94 @@ func newProvider(cfg *config.Config, log hclog.Logger) rdma.Provider {
 	})
 }
 
-func (d *daemon) targetConfig() target.Config {
-	c := d.cfg
+// claim takes the devices' addresses, which is what the first completion queue does.
+func (d *daemon) claim() error {
+	for _, dev := range d.devices {
+		cq, err := dev.NewCQ(rdma.CQConfig{Depth: 1})
+		if err == nil {
+			err = cq.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("RDMA device %s: %w", dev.Name(), err)
+		}
+	}
+	return nil
+}
+
+// makeControls makes the plugins of the control plane that are configured.
+func (d *daemon) makeControls() {
+	if d.cfg.Auth.Plugin != "" {
+		d.auth = newAuthorizer(d)
+	}
+	if d.cfg.IOCtx.Plugin != "" {
+		d.planner = newPlanner(d, ownPlan(d.cfg))
+	}
+}
+
+// startControls starts them, both at once, and returns when each has been tried.
+func (d *daemon) startControls(ctx context.Context) error {
+	var first sync.WaitGroup
+	if d.auth != nil {
+		first.Go(func() { d.auth.start(ctx) })
+	}
+	if d.planner != nil {
+		first.Go(func() { d.planner.start(ctx) })
+	}
+	first.Wait()
+	return ctx.Err()
+}
+
+// makeTarget makes the target with the plan that there is to begin with. Devices that cannot serve a planner's plan are
+// tried with that of the configuration.
+func (d *daemon) makeTarget(ctx context.Context) (err error) {
+	own := ownPlan(d.cfg)
+	plan := own
+	if d.planner != nil {
+		plan = d.planner.first(ctx)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d.target, err = target.New(d.targetConfig(plan), d.log); err != nil && plan != own {
+		d.planner.keep(fmt.Errorf("%w: %w", errUnfit, err))
+		plan = own
+		d.target, err = target.New(d.targetConfig(plan), d.log)
+	}
+	if err != nil {
+		return err
+	}
+	// Block sizes are at most a page.
+	d.maxTransfer = min(d.cfg.Session.MaxTransfer, plan.MaxTransfer) &^ (ioctx.PageSize - 1)
+	if d.auth != nil {
+		d.auth.target.Store(d.target)
+	}
+	return nil
+}
+
+// ownPlan is the plan of the configuration.
+func ownPlan(c *config.Config) ioctx.Plan {
 	plan := ioctx.DefaultPlan()
 	plan.Credits = c.Login.QueueDepth
 	plan.Responses = plan.Credits + plan.Credits/2
 	plan.SendWork = max(plan.SendWork, 4*plan.Credits)
 	plan.MaxTransfer = max(plan.MaxTransfer, c.Session.MaxTransfer)
+	return plan
+}
+
+func (d *daemon) targetConfig(plan ioctx.Plan) target.Config {
+	c := d.cfg
 	timing := conn.DefaultTiming()
 	timing.Probe, timing.Dead = c.Session.DeadPeer/3, c.Session.DeadPeer-c.Session.DeadPeer/3
 	cfg := target.Config{
 		Name: "srpt", Devices: d.devices, Services: d.services(), Identity: missingIdentity(),
 		PortIDs: []srp.PortID{srp.MakePortID(c.Target.IDExt, c.Target.IOCGUID)},
 		Plan:    plan, Immediate: c.Login.Immediate, Timing: timing,
-		Limits: target.Limits{Channels: c.Login.TotalChannels, ChannelsPerNexus: c.Login.MaxChannels},
+		Limits: target.Limits{Channels: c.Login.TotalChannels, ChannelsPerNexus: c.Login.MaxChannels, LoginTime: config.LoginTime},
 	}
-	if len(c.Login.Initiators) > 0 {
+	switch {
+	case d.auth != nil:
+		cfg.Authorizer = target.PluginAuthorizer{Decider: d.auth}
+	case len(c.Login.Initiators) > 0:
 		list, err := target.NewAllowList(c.Login.Initiators)
 		if err != nil {
 			d.log.Error("login.initiators cannot be used: nobody is admitted", "error", err)
@@ -129,7 +221,7 @@ func (d *daemon) services() []rdma.Service {
 	return list
 }
 
-// stop ends everything in order: initiators, then stores, then the devices.
+// stop ends everything in order: initiators, then stores, then the plugins of the control plane, then the devices.
 func (d *daemon) stop() error {
 	_, _ = sd.SdNotify(false, sd.SdNotifyStopping)
 	d.log.Info("stopping")
@@ -142,12 +234,24 @@ func (d *daemon) stop() error {
 	for _, k := range d.disks {
 		errs = append(errs, k.close(ctx))
 	}
+	d.closeControls()
 	if d.admin != nil {
 		errs = append(errs, d.admin.Close())
 	}
 	err := errors.Join(append(errs, d.provider.Close())...)
 	d.log.Info("stopped")
 	return err
+}
+
+func (d *daemon) closeControls() {
+	var closed sync.WaitGroup
+	if d.auth != nil {
+		closed.Go(d.auth.close)
+	}
+	if d.planner != nil {
+		closed.Go(d.planner.close)
+	}
+	closed.Wait()
 }
 
 func hex64(n uint64) string { return fmt.Sprintf("%016x", n) }

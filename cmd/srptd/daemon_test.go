@@ -87,10 +87,22 @@ func (s *site) plugin(exe string) string { return filepath.Join(s.pluginDir(), e
 // processes can be told by their executable.
 func (s *site) install(t testing.TB, name string) {
 	t.Helper()
-	b, err := os.ReadFile(executable(t, "backstore-file"))
+	s.installAs(t, "backstore-file", name)
+}
+
+// installAs puts a plugin into the site's plugin directory under a name.
+func (s *site) installAs(t testing.TB, plugin, name string) {
+	t.Helper()
+	b, err := os.ReadFile(executable(t, plugin))
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.write(t, name, b)
+}
+
+// write puts an executable into the site's plugin directory.
+func (s *site) write(t testing.TB, name string, b []byte) {
+	t.Helper()
 	// Written under another name first: the daemon may look for it at any moment.
 	tmp := filepath.Join(s.dir, "plugin")
 	if err := errors.Join(os.WriteFile(tmp, b, 0o755), os.Rename(tmp, s.plugin(name))); err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/gosrpt/gosrpt/core/config"
-	"github.com/gosrpt/gosrpt/core/ioctx"
 	"github.com/gosrpt/gosrpt/core/lu"
 	"github.com/gosrpt/gosrpt/core/pluginhost"
 	"github.com/gosrpt/gosrpt/core/scsi"
@@ -22,8 +21,9 @@ import (
 )
 
 const (
-	// retryOpen is the pause between attempts to open a LUN that could not be opened.
-	retryOpen = 5 * time.Second
+	// opening and closed are the states of a disk before the first attempt to open it, and at its end.
+	opening = "opening"
+	closed  = "closed"
 	// retryQueue is the first pause between attempts to replace a queue; it doubles up to retryOpen.
 	retryQueue = 50 * time.Millisecond
 	// queueEntries is the depth of a LUN's queue to its plugin.
@@ -38,17 +38,18 @@ type disk struct {
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
+	// shared is the process that it shares with others; nil if it has one of its own.
+	shared *sharedProcess
 
 	mu    sync.Mutex // guards what follows
 	state string
-	parts *parts // nil while it is not open
+	since time.Time // since when
+	parts *parts    // nil while it is not open
 }
 
 // parts are what an open disk is made of, in the order of making.
 type parts struct {
-	mem    *host.Arena
-	arena  *ioctx.Arena
-	plugin *pluginhost.Plugin
+	*process
 	store  *pluginhost.Store
 	queue  *host.Queue
 	guard  *store.Guard
@@ -58,8 +59,11 @@ type parts struct {
 // makeDisks makes the disks and opens none.
 func (d *daemon) makeDisks() {
 	for _, c := range d.cfg.LUNs {
-		k := &disk{cfg: c, d: d, log: d.log.Named("lun").With("lun", c.LUN, "name", c.Name), state: "opening"}
+		k := &disk{cfg: c, d: d, log: d.log.Named("lun").With("lun", c.LUN, "name", c.Name), state: opening, since: time.Now()}
 		k.ctx, k.cancel = context.WithCancel(context.Background())
+		if c.Process == config.ProcessShared {
+			k.shared = d.share(k)
+		}
 		d.disks = append(d.disks, k)
 	}
 }
@@ -70,7 +74,7 @@ func (d *daemon) openDisks(ctx context.Context) error {
 	var first sync.WaitGroup
 	for _, k := range d.disks {
 		first.Add(1)
-		k.work.Go(func() { k.keepOpening(first.Done) })
+		k.work.Go(func() { persist(k.ctx, k.open, first.Done, k.failed) })
 	}
 	tried := make(chan struct{})
 	go func() {
@@ -85,24 +89,9 @@ func (d *daemon) openDisks(ctx context.Context) error {
 	}
 }
 
-// keepOpening tries until the disk is open or closed; tried is called after the first attempt.
-func (k *disk) keepOpening(tried func()) {
-	for n := 0; ; n++ {
-		err := k.open()
-		if n == 0 {
-			tried()
-		}
-		if err == nil || k.ctx.Err() != nil {
-			return
-		}
-		k.setState("not open: " + err.Error())
-		k.log.Error("cannot be opened, is tried again", "in", retryOpen, "error", err)
-		select {
-		case <-k.ctx.Done():
-			return
-		case <-time.After(retryOpen):
-		}
-	}
+func (k *disk) failed(err error) {
+	k.setState("not open: " + err.Error())
+	k.log.Error("cannot be opened, is tried again", "in", retryOpen, "error", err)
 }
 
 func (k *disk) open() error {
@@ -110,10 +99,10 @@ func (k *disk) open() error {
 	defer cancel()
 	p := &parts{}
 	if err := k.build(ctx, p); err != nil {
-		return errors.Join(err, p.close(context.WithoutCancel(ctx)))
+		return errors.Join(err, k.free(context.WithoutCancel(ctx), p))
 	}
 	k.mu.Lock()
-	k.parts, k.state = p, "ready"
+	k.parts, k.state, k.since = p, "ready", time.Now()
 	k.mu.Unlock()
 	info := p.device.Info()
 	k.log.Info("ready", "blocks", info.Blocks, "block_size", info.BlockSize, "serial", k.serial())
@@ -125,14 +114,7 @@ func (k *disk) open() error {
 
 func (k *disk) build(ctx context.Context, p *parts) (err error) {
 	c := k.d.cfg
-	if p.mem, err = host.NewArena(int(k.cfg.Arena)); err != nil {
-		return err
-	}
-	p.plugin, err = pluginhost.Start(ctx, pluginhost.Config{
-		Name: k.cfg.Name, Arena: p.mem, Ready: c.Plugin.StartTimeout, Log: k.log.Named("plugin"),
-		Resolve: func() (string, error) { return pluginhost.Find(c.PluginDirs, k.cfg.Plugin) },
-	})
-	if err != nil {
+	if p.process, err = k.process(ctx); err != nil {
 		return err
 	}
 	if p.store, err = p.plugin.Open(ctx, k.cfg.Config); err != nil {
@@ -149,15 +131,31 @@ func (k *disk) build(ctx context.Context, p *parts) (err error) {
 		return err
 	}
 	p.device, err = lu.NewDevice(lu.Config{
-		Name: k.cfg.Name, Identity: k.identity(), MaxTransfer: uint32(c.Session.MaxTransfer), Inventory: k.d.target.Inventory(),
+		Name: k.cfg.Name, Identity: k.identity(), MaxTransfer: uint32(k.d.maxTransfer), Inventory: k.d.target.Inventory(),
 	}, p.guard.Info())
 	if err != nil {
 		return err
 	}
-	if p.arena, err = ioctx.NewArena(ioctx.ArenaConfig{Name: k.cfg.Name, Memory: p.mem.Bytes()}); err != nil {
-		return err
-	}
 	return k.d.target.AddUnit(ctx, target.Unit{LUN: k.cfg.LUN, Unit: p.device.Unit(p.guard), Arena: p.arena})
+}
+
+// process is the disk's own, or the one that it shares.
+func (k *disk) process(ctx context.Context) (*process, error) {
+	if k.shared != nil {
+		return k.shared.acquire(ctx, k.d)
+	}
+	return k.d.startProcess(ctx, k.cfg.Name, k.cfg.Plugin, k.arenaSize(), k.log.Named("plugin"))
+}
+
+// minArena is the least memory of a plugin process.
+const minArena = 1 << 20
+
+// arenaSize is that of the LUN's configuration, else the plan's, but enough for two of the longest transfers.
+func (k *disk) arenaSize() uint64 {
+	if k.cfg.Arena != 0 {
+		return k.cfg.Arena
+	}
+	return max(k.d.target.Plan().ArenaSize, 2*k.d.maxTransfer, minArena)
 }
 
 func (k *disk) queueOptions() host.QueueOptions {
@@ -170,19 +168,19 @@ func (k *disk) close(ctx context.Context) error {
 	k.work.Wait()
 	k.mu.Lock()
 	p := k.parts
-	k.parts, k.state = nil, "closed"
+	k.parts, k.state, k.since = nil, closed, time.Now()
 	k.mu.Unlock()
 	if p == nil {
 		return nil
 	}
-	if err := p.close(ctx); err != nil {
+	if err := k.free(ctx, p); err != nil {
 		return fmt.Errorf("LUN %d (%s): %w", k.cfg.LUN, k.cfg.Name, err)
 	}
 	return nil
 }
 
-// close frees what there is, last made first. Memory that something still uses stays.
-func (p *parts) close(ctx context.Context) error {
+// free frees what there is, last made first.
+func (k *disk) free(ctx context.Context, p *parts) error {
 	var errs []error
 	if p.guard != nil {
 		p.guard.Close(time.Now())
@@ -190,16 +188,12 @@ func (p *parts) close(ctx context.Context) error {
 	if p.store != nil {
 		errs = append(errs, p.store.Close(ctx))
 	}
-	if p.plugin != nil {
-		p.plugin.Close()
-	}
-	if p.arena != nil {
-		if err := p.arena.Close(); err != nil {
-			return errors.Join(append(errs, err)...)
-		}
-	}
-	if p.mem != nil {
-		errs = append(errs, p.mem.Close())
+	switch {
+	case p.process == nil:
+	case k.shared != nil:
+		errs = append(errs, k.shared.release())
+	default:
+		errs = append(errs, p.process.close())
 	}
 	return errors.Join(errs...)
 }
@@ -207,7 +201,7 @@ func (p *parts) close(ctx context.Context) error {
 func (k *disk) setState(s string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.state = s
+	k.state, k.since = s, time.Now()
 }
 
 // identity is what initiators know the disk by. It follows from the configuration alone, so that neither another HCA nor

@@ -62,7 +62,7 @@ func TestOperatorEndsASessionAndItsInitiatorIsTold(t *testing.T) {
 func TestConfigurationPrintedAndReadBackIsTheSame(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "--lun", "lun=1,name=a,path=/x,size=1GiB,read_only=true,arena=32MiB,serial=S1", "--lun", "lun=2,name=B,path=/y",
-		"--login-initiators", "10.0.0.9", "--session-dead-peer", "12500ms", "--roce-segmentation=false")
+		"--auth-plugin", "auth", "--auth-config", "list=/x/Y,Odd_Key=0017", "--ioctx-plugin", "ioctx", "--ioctx-config", "credits=8", "--session-dead-peer", "12500ms", "--roce-segmentation=false")
 	first, code := runBinary(t, "srptd", append([]string{"config"}, s.args...)...)
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, first)
@@ -75,7 +75,7 @@ func TestConfigurationPrintedAndReadBackIsTheSame(t *testing.T) {
 	if code != 0 || second != first {
 		t.Errorf("exit code %d, printed\n%s\nread back\n%s", code, first, second)
 	}
-	for _, want := range []string{hex64(testIDExt), hex64(testIOCGUID), s.addr.String(), "12.5s", "serial: S1"} {
+	for _, want := range []string{hex64(testIDExt), hex64(testIOCGUID), s.addr.String(), "12.5s", "serial: S1", "list: /x/Y", `Odd_Key: "0017"`, `credits: "8"`} {
 		if !strings.Contains(first, want) {
 			t.Errorf("no %q in\n%s", want, first)
 		}

@@ -47,12 +47,13 @@ var binaries struct {
 	err  error
 }
 
-// executable is the path of srptd, srptctl or backstore-file. The daemon has the race detector if the tests have it.
+// executable is the path of srptd, srptctl or a plugin. The daemon has the race detector if the tests have it.
 func executable(t testing.TB, name string) string {
 	t.Helper()
 	b := &binaries
 	b.once.Do(func() {
-		b.err = errors.Join(build(raceDetector, "cmd/srptd"), build(false, "cmd/srptctl"), build(false, "plugins/backstore-file"))
+		b.err = errors.Join(build(raceDetector, "cmd/srptd"), build(false, "cmd/srptctl"),
+			build(false, "plugins/backstore-file", "plugins/auth", "plugins/ioctx", "sdk/internal/testcontrol"))
 	})
 	if b.err != nil {
 		t.Fatal(b.err)
@@ -60,9 +61,13 @@ func executable(t testing.TB, name string) string {
 	return filepath.Join(b.dir, name)
 }
 
-// build builds a command of the module.
-func build(race bool, path string) error {
-	cmd := exec.Command("go", "build", "-race="+strconv.FormatBool(race), "-o", binaries.dir+"/", "github.com/gosrpt/gosrpt/"+path)
+// build builds commands of the module.
+func build(race bool, paths ...string) error {
+	args := []string{"build", "-race=" + strconv.FormatBool(race), "-o", binaries.dir + "/"}
+	for _, path := range paths {
+		args = append(args, "github.com/gosrpt/gosrpt/"+path)
+	}
+	cmd := exec.Command("go", args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
 	}

@@ -83,8 +83,15 @@ func TestFrozenPluginHoldsUpNoOtherLUNAndGoesOnWhenItThaws(t *testing.T) {
 	pid := s.process(t, "ice")
 	freeze(t, pid)
 	eventually(t, "commands wait for the plugin", func() bool { return s.lun(t, 0).Counters["store_flying"] > 0 })
+	eventually(t, "the operator sees what waits, and for how long", func() bool {
+		p := s.pluginNamed(t, "ice")
+		return p.RequestsFlying > 0 && p.OldestMs > 0 && p.StalledMs >= 1000 && p.State == "running" && p.Pid == uint32(pid)
+	})
 	if err := other.run(nil, requests(100, 500)); err != nil {
 		t.Errorf("the other LUN: %v", err)
+	}
+	if p := s.pluginNamed(t, "free"); p.StalledMs != 0 {
+		t.Errorf("the other plugin is shown as stalled: %v", p)
 	}
 	kill(t, pid, syscall.SIGCONT)
 	writes := s.lun(t, 0).Counters["writes"]
@@ -103,7 +110,7 @@ func TestTaskManagementIsAnsweredThoughThePluginIsFrozen(t *testing.T) {
 	long(t)
 	const callTimeout, slack = 2 * time.Second, 20 * time.Second
 	s := newSite(t, append(lunWithPlugin(0, "ice"), lunWithPlugin(1, "free")...)...)
-	s.args = append(s.args, "--plugin-call-timeout", callTimeout.String())
+	s.args = append(s.args, "--plugin-call-timeout", callTimeout.String(), "--plugin-restart-wait", "1s")
 	s.install(t, "ice")
 	s.install(t, "free")
 	s.start(t)

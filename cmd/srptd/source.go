@@ -11,6 +11,7 @@ import (
 
 	"github.com/gosrpt/gosrpt/core/admin"
 	"github.com/gosrpt/gosrpt/core/admin/adminpb"
+	"github.com/gosrpt/gosrpt/core/pluginhost"
 	"github.com/gosrpt/gosrpt/core/target"
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
@@ -27,8 +28,12 @@ func (s source) Status() *adminpb.StatusReply {
 	defer cancel()
 	c := s.d.cfg
 	r := &adminpb.StatusReply{
+		Plugins: s.Plugins().Plugins,
 		Version: admin.Version, Provider: c.Provider, IdExt: hex64(c.Target.IDExt), IocGuid: hex64(c.Target.IOCGUID),
 		UptimeSeconds: int64(time.Since(s.d.begin).Seconds()), ConfigFile: c.File,
+	}
+	if !s.d.made.Load() {
+		return r // it waits for its plugins
 	}
 	st, err := s.d.target.Stats(ctx)
 	if err != nil {
@@ -60,6 +65,7 @@ func engineCounters(st *target.Stats) map[string]uint64 {
 		"completions": st.Reactor.Completions,
 	}
 	for name, a := range st.Arenas {
+		m["arena_"+name+"_bytes"] = a.Size
 		m["arena_"+name+"_held"] = uint64(a.Held)
 		m["arena_"+name+"_waited"] = a.Waited
 		m["arena_"+name+"_timed_out"] = a.TimedOut
@@ -82,7 +88,7 @@ func (k *disk) status() *adminpb.Lun {
 	info := k.parts.device.Info()
 	l.Blocks, l.BlockSize, l.Notice = info.Blocks, info.BlockSize, info.Notice
 	l.ReadOnly = info.ReadOnly
-	if p := k.parts.plugin.Status(); p.State.String() != "running" || p.Waiting > 0 {
+	if p := k.parts.plugin.Status(); p.State != pluginhost.StateRunning || k.parts.store.Waiting() {
 		l.State = "waiting for its plugin, which is " + p.State.String()
 		if p.LastError != "" {
 			l.State += ": " + p.LastError
@@ -114,11 +120,14 @@ func (p *parts) counters() map[string]uint64 {
 func (s source) Sessions() *adminpb.SessionsReply {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
+	r := &adminpb.SessionsReply{}
+	if !s.d.made.Load() {
+		return r
+	}
 	list, err := s.d.target.Sessions(ctx)
 	if err != nil {
 		s.d.log.Warn("the reactor does not answer", "error", err)
 	}
-	r := &adminpb.SessionsReply{}
 	for _, i := range list {
 		r.Sessions = append(r.Sessions, session(&i))
 	}
@@ -128,6 +137,10 @@ func (s source) Sessions() *adminpb.SessionsReply {
 func session(i *target.SessionInfo) *adminpb.Session {
 	s := &adminpb.Session{
 		Id: i.ID, InitiatorPortId: i.Initiator.String(), TargetPortId: i.Target.String(), AgeSeconds: int64(i.Age.Seconds()),
+		Permission: i.Permission, ReadOnly: i.ReadOnly, AllLuns: i.AllLUNs, MaxChannels: uint32(i.MaxChannels), QueueDepth: uint32(i.QueueDepth),
+	}
+	for _, l := range i.LUNs {
+		s.Luns = append(s.Luns, &adminpb.SessionLun{Lun: uint32(l.LUN), Name: l.Unit, ReadOnly: l.ReadOnly})
 	}
 	for _, c := range i.Channels {
 		s.Channels = append(s.Channels, &adminpb.Channel{
@@ -141,6 +154,9 @@ func session(i *target.SessionInfo) *adminpb.Session {
 
 // Logout implements admin.Source.
 func (s source) Logout(ctx context.Context, id uint64) error {
+	if !s.d.made.Load() {
+		return admin.ErrNoSession
+	}
 	err := s.d.target.Logout(ctx, id)
 	if errors.Is(err, target.ErrNoSession) {
 		return admin.ErrNoSession
@@ -151,6 +167,9 @@ func (s source) Logout(ctx context.Context, id uint64) error {
 // ConnectInfo implements admin.Source.
 func (s source) ConnectInfo() *adminpb.ConnectInfoReply {
 	r := &adminpb.ConnectInfoReply{}
+	if !s.d.made.Load() {
+		return r
+	}
 	t := s.d.cfg.Target
 	for _, l := range s.d.target.Listening() {
 		r.Infos = append(r.Infos, &adminpb.ConnectInfo{

@@ -25,12 +25,17 @@ type fixed struct{}
 func (fixed) Status() *adminpb.StatusReply {
 	return &adminpb.StatusReply{
 		Version: "v", Sessions: 2, Luns: []*adminpb.Lun{{Lun: 3, Name: "d", State: "ready", Counters: map[string]uint64{"reads": 7}}},
+		Plugins:       []*adminpb.Plugin{{Kind: "auth", Name: "auth", State: "running", Restarts: 3, OldestMs: 1500}},
 		RefusedLogins: map[string]uint64{"no room": 4}, Devices: []*adminpb.Device{{Name: "eth0", Counters: map[string]uint64{"bad_icrc": 9}}},
 	}
 }
 
 func (fixed) Sessions() *adminpb.SessionsReply {
 	return &adminpb.SessionsReply{Sessions: []*adminpb.Session{{Id: 5}}}
+}
+
+func (fixed) Plugins() *adminpb.PluginsReply {
+	return &adminpb.PluginsReply{Plugins: fixed{}.Status().Plugins}
 }
 
 func (fixed) ConnectInfo() *adminpb.ConnectInfoReply {
@@ -76,6 +81,9 @@ func TestControlSocketAnswersEveryCall(t *testing.T) {
 	}
 	if s, err := c.ConnectInfo(ctx, &adminpb.ConnectInfoRequest{}); err != nil || len(s.Infos) != 1 {
 		t.Errorf("connect info %v, %v", s, err)
+	}
+	if p, err := c.Plugins(ctx, &adminpb.PluginsRequest{}); err != nil || len(p.Plugins) != 1 {
+		t.Errorf("plugins %v, %v", p, err)
 	}
 	if _, err := c.Logout(ctx, &adminpb.LogoutRequest{Id: 5}); err != nil {
 		t.Errorf("logout: %v", err)
@@ -135,6 +143,8 @@ func TestMetricsTellCountersByName(t *testing.T) {
 	for _, want := range []string{
 		"gosrpt_sessions 2", `gosrpt_refused_logins_total{reason="no room"} 4`, `gosrpt_lun_ready{lun="3",name="d"} 1`,
 		`gosrpt_lun_events_total{event="reads",lun="3",name="d"} 7`, `gosrpt_device_events_total{device="eth0",event="bad_icrc"} 9`,
+		`gosrpt_plugin_running{kind="auth",name="auth"} 1`, `gosrpt_plugin_restarts_total{kind="auth",name="auth"} 3`,
+		`gosrpt_plugin_oldest_request_seconds{kind="auth",name="auth"} 1.5`,
 	} {
 		if !strings.Contains(string(body), want) {
 			t.Errorf("no %q in\n%s", want, body)

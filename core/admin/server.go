@@ -26,6 +26,8 @@ type Source interface {
 	Status() *adminpb.StatusReply
 	Sessions() *adminpb.SessionsReply
 	ConnectInfo() *adminpb.ConnectInfoReply
+	// Plugins waits for nothing.
+	Plugins() *adminpb.PluginsReply
 	// Logout ends a session; ErrNoSession if there is none of that number.
 	Logout(ctx context.Context, id uint64) error
 }
@@ -143,6 +145,10 @@ func (s *service) Sessions(context.Context, *adminpb.SessionsRequest) (*adminpb.
 
 func (s *service) ConnectInfo(context.Context, *adminpb.ConnectInfoRequest) (*adminpb.ConnectInfoReply, error) {
 	return s.src.ConnectInfo(), nil
+}
+
+func (s *service) Plugins(context.Context, *adminpb.PluginsRequest) (*adminpb.PluginsReply, error) {
+	return s.src.Plugins(), nil
 }
 
 func (s *service) Logout(ctx context.Context, r *adminpb.LogoutRequest) (*adminpb.LogoutReply, error) {

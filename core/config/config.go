@@ -17,6 +17,10 @@ type Config struct {
 	Port uint16 `json:"port" yaml:"port"`
 	// Target is the target's identity on the wire.
 	Target Target `json:"target" yaml:"target"`
+	// Auth decides who may log in.
+	Auth Auth `json:"auth" yaml:"auth"`
+	// IOCtx plans how I/O contexts are shared out.
+	IOCtx IOCtx `json:"ioctx" yaml:"ioctx"`
 	// Login bounds what initiators may ask for.
 	Login Login `json:"login" yaml:"login"`
 	// Session governs living sessions.
@@ -42,10 +46,31 @@ type Target struct {
 	IOCGUID uint64
 }
 
+// LoginTime bounds the examination of one login, the auth plugin's decision included.
+const LoginTime = 20 * time.Second
+
+// Auth is the plugin that decides who may log in, and to what.
+type Auth struct {
+	// Plugin is the name of its executable; empty means none. With it, nobody logs in whom it does not let in.
+	Plugin string `json:"plugin" yaml:"plugin"`
+	// Config is the plugin's own configuration.
+	Config map[string]string `json:"config" yaml:"config"`
+	// Timeout bounds one decision; less than LoginTime.
+	Timeout time.Duration `json:"timeout" yaml:"timeout"`
+}
+
+// IOCtx is the plugin that plans how many I/O contexts there are, and how large they are.
+type IOCtx struct {
+	// Plugin is the name of its executable; empty means none: the plan is that of this configuration.
+	Plugin string `json:"plugin" yaml:"plugin"`
+	// Config is the plugin's own configuration.
+	Config map[string]string `json:"config" yaml:"config"`
+}
+
 // Login bounds what initiators may ask for.
 type Login struct {
 	// Initiators lists the initiator port identifiers (32 hex digits), their GUID halves (16) or source addresses
-	// that may log in. Empty admits everybody.
+	// that may log in. Empty admits everybody, unless there is an Auth.Plugin, with which it must be empty.
 	Initiators []string `json:"initiators" yaml:"initiators"`
 	// MaxChannels is the most channels of one I_T nexus.
 	MaxChannels int `json:"max_channels" yaml:"max_channels"`
@@ -65,6 +90,12 @@ type Session struct {
 	MaxTransfer uint64 `json:"max_transfer" yaml:"max_transfer"`
 }
 
+// Values of LUN.Process.
+const (
+	ProcessOwn    = "own"
+	ProcessShared = "shared"
+)
+
 // LUN is one logical unit.
 type LUN struct {
 	// LUN is the number, 0..16383.
@@ -73,13 +104,16 @@ type LUN struct {
 	Name string `json:"name" yaml:"name"`
 	// Plugin is the name of the backstore's executable.
 	Plugin string `json:"plugin" yaml:"plugin"`
+	// Process is ProcessOwn, or ProcessShared: the LUNs of one plugin that say so have one process, and one arena of the
+	// largest size that one of them has.
+	Process string `json:"process" yaml:"process"`
 	// Config is the plugin's own configuration.
 	Config map[string]string `json:"config" yaml:"config"`
 	// Serial is the unit serial number; empty means derived from the target's identity and Name.
 	Serial string `json:"serial" yaml:"serial"`
 	// ReadOnly refuses writes.
 	ReadOnly bool `json:"read_only" yaml:"read_only"`
-	// Arena is the memory shared with the plugin process for data in flight, in bytes.
+	// Arena is the memory shared with the plugin process for data in flight, in bytes; 0 means what the plan in force says.
 	Arena uint64 `json:"arena" yaml:"arena"`
 }
 
@@ -87,10 +121,12 @@ type LUN struct {
 type Plugin struct {
 	// StartTimeout bounds the start of a plugin, up to its store being open.
 	StartTimeout time.Duration `json:"start_timeout" yaml:"start_timeout"`
-	// CallTimeout is the deadline of one request to a store.
+	// CallTimeout is the deadline of one request to a store, more than RestartWait.
 	CallTimeout time.Duration `json:"call_timeout" yaml:"call_timeout"`
 	// RestartWait is how long commands wait for a dead plugin's replacement before they fail retryably.
 	RestartWait time.Duration `json:"restart_wait" yaml:"restart_wait"`
+	// Hang is how long a plugin may leave requests untaken, or give no sign of life, before it is killed.
+	Hang time.Duration `json:"hang" yaml:"hang"`
 }
 
 // Admin is the control interface.

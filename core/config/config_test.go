@@ -71,7 +71,8 @@ var sample = map[string]string{
 	"target.ioc_guid": "1122334455667788", "login.initiators": "10.0.0.9", "login.max_channels": "3",
 	"login.total_channels": "9", "login.queue_depth": "64", "login.immediate": "false",
 	"session.dead_peer": "7s", "session.max_transfer": "1MiB", "plugin_dir": "/a,/b",
-	"plugin.start_timeout": "9s", "plugin.call_timeout": "8s", "plugin.restart_wait": "6s",
+	"plugin.start_timeout": "9s", "plugin.call_timeout": "80s", "plugin.restart_wait": "6s", "plugin.hang": "7s",
+	"auth.plugin": "auth", "auth.timeout": "3s", "ioctx.plugin": "ioctx",
 	"admin.socket": "/x/y", "admin.metrics": "127.0.0.1:1", "log.level": "debug", "log.json": "true",
 	"roce.target_ack_delay": "20", "roce.receive_buffer": "1MiB", "roce.segmentation": "false",
 }
@@ -105,16 +106,16 @@ func TestLUNListKeepsLetterCaseAndOrder(t *testing.T) {
 	c := mustLoad(t, `
 luns:
   - {lun: 3, name: Disk01, plugin: backstore-file, config: {path: /A, Weird_Key: V}}
-  - {lun: 4, name: disk.02, serial: S1, read_only: true, arena: 32MiB, config: {path: /b, size: 1GiB}}
+  - {lun: 4, name: disk.02, serial: S1, read_only: true, arena: 32MiB, process: shared, config: {path: /b, size: 1GiB}}
 `)
 	if len(c.LUNs) != 2 {
 		t.Fatalf("%d LUNs", len(c.LUNs))
 	}
 	a, b := c.LUNs[0], c.LUNs[1]
-	if a.LUN != 3 || a.Name != "Disk01" || a.Config["Weird_Key"] != "V" || a.Config["path"] != "/A" {
+	if a.LUN != 3 || a.Name != "Disk01" || a.Config["Weird_Key"] != "V" || a.Config["path"] != "/A" || a.Process != ProcessOwn {
 		t.Errorf("first: %+v", a)
 	}
-	if b.LUN != 4 || b.Name != "disk.02" || b.Serial != "S1" || !b.ReadOnly || b.Arena != 32<<20 || b.Config["size"] != "1GiB" {
+	if b.LUN != 4 || b.Name != "disk.02" || b.Serial != "S1" || !b.ReadOnly || b.Arena != 32<<20 || b.Process != ProcessShared || b.Config["size"] != "1GiB" {
 		t.Errorf("second: %+v", b)
 	}
 }
@@ -156,6 +157,17 @@ func TestWrongConfigurationNamesEveryProblemAndItsPlace(t *testing.T) {
 		{"LUN key", "luns: [{lun: 1, name: a, path: /x}]\n", []string{"luns[0].path (line 1)"}},
 		{"LUN key twice", "luns: [{lun: 1, lun: 2}]\n", []string{""}},
 		{"plugin with a path", "luns: [{lun: 1, plugin: ../x}]\n", []string{"luns: lun1"}},
+		{"auth plugin with a path", "auth: {plugin: a/b}\n", []string{"auth.plugin"}},
+		{"settings of no plugin", "auth: {config: {list: /x}}\nioctx: {config: {credits: 4}}\n", []string{"auth.config", "ioctx.config"}},
+		{"misspelled plugin setting", "auth:\n  plugins: auth\n", []string{"auth.plugins (line 2)"}},
+		{"plugin setting that is a list", "ioctx:\n  plugin: x\n  config: {credits: [1]}\n", []string{"ioctx.config.credits (line 3)"}},
+		{"plugin setting that is a mapping", "ioctx: {plugin: x, config: {a: {b: 1}}}\n", []string{"ioctx.config.a (line 1)"}},
+		{"plugin setting twice", "auth: {plugin: x, config: {a: 1, a: 2}}\n", []string{""}},
+		{"plugin settings no mapping", "auth: {plugin: x, config: list}\n", []string{"auth.config (line 1)"}},
+		{"two who decide", "auth: {plugin: x}\nlogin: {initiators: [10.0.0.1]}\n", []string{"login.initiators"}},
+		{"decision longer than a login", "auth: {timeout: 20s}\n", []string{"auth.timeout"}},
+		{"call that ends before a restart", "plugin: {call_timeout: 30s}\n", []string{"plugin.call_timeout"}},
+		{"process of another kind", "luns: [{lun: 1, process: mine}]\n", []string{"luns: lun1"}},
 		{"small arena", "luns: [{lun: 1, arena: 1MiB}]\n", []string{"luns: lun1"}},
 		{"LUNs no list", "luns: 5\n", []string{"luns (line 1)"}},
 	}
@@ -201,6 +213,7 @@ func TestInitiatorsAreNormalised(t *testing.T) {
 
 func FuzzLoad(f *testing.F) {
 	f.Add("port: 5\nluns: [{lun: 1, name: a, config: {path: /x}}]")
+	f.Add("auth: {plugin: a, config: {K: v, x: &x 1}}\nioctx: {config: [*x]}")
 	f.Add("roce: {target_ack_delay: 3}\nluns: [[1]]")
 	f.Add("? [a]\n: {b: 1}\n&x y: *x")
 	f.Fuzz(func(t *testing.T, yaml string) {

@@ -155,6 +155,8 @@ func decode(v *viper.Viper, p *problems) *Config {
 		Listen:   r.addrs("listen"),
 		Port:     uint16(port),
 		Target:   r.target(),
+		Auth:     Auth{Plugin: r.str("auth.plugin"), Timeout: r.duration("auth.timeout")},
+		IOCtx:    IOCtx{Plugin: r.str("ioctx.plugin")},
 		Login: Login{
 			Initiators:    r.initiators("login.initiators"),
 			MaxChannels:   r.integer("login.max_channels"),
@@ -167,6 +169,7 @@ func decode(v *viper.Viper, p *problems) *Config {
 			StartTimeout: r.duration("plugin.start_timeout"),
 			CallTimeout:  r.duration("plugin.call_timeout"),
 			RestartWait:  r.duration("plugin.restart_wait"),
+			Hang:         r.duration("plugin.hang"),
 		},
 		PluginDirs: r.list("plugin_dir"),
 		Admin:      Admin{Socket: r.str("admin.socket"), Metrics: r.str("admin.metrics")},

@@ -20,7 +20,7 @@ func (k Key) Env() string {
 	return "GOSRPT_" + strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_"))
 }
 
-// Keys lists every scalar setting. Durations and sizes are strings such as 30s and 64MiB.
+// Keys lists every scalar setting. The maps auth.config and ioctx.config, and luns, are not among them. Durations and sizes are strings such as 30s and 64MiB.
 func Keys() []Key {
 	return []Key{
 		{"provider", "roce", "RDMA provider: roce"},
@@ -28,7 +28,10 @@ func Keys() []Key {
 		{"port", 5555, "RDMA/CM port"},
 		{"target.id_ext", "", "first half of the target port id, 16 hex digits (default: target.ioc_guid)"},
 		{"target.ioc_guid", "", "second half of the target port id, 16 hex digits (default: derived from the machine id)"},
-		{"login.initiators", []string{}, "initiator port ids, their GUIDs, or addresses that may log in (default: everybody)"},
+		{"auth.plugin", "", "plugin that decides who may log in and what it sees; without its word nobody does (default: none)"},
+		{"auth.timeout", "5s", "how long the auth plugin may take for one decision, after which the login is refused; less than 20s"},
+		{"ioctx.plugin", "", "plugin that plans credits, queues and memory (default: none)"},
+		{"login.initiators", []string{}, "initiator port ids, their GUIDs, or addresses that may log in (default: everybody); not with auth.plugin"},
 		{"login.max_channels", 16, "most channels of one initiator"},
 		{"login.total_channels", 256, "most channels of all initiators"},
 		{"login.queue_depth", 128, "request limit granted to each channel"},
@@ -37,8 +40,9 @@ func Keys() []Key {
 		{"session.max_transfer", "4MiB", "longest transfer of one command"},
 		{"plugin_dir", []string{"/usr/lib/gosrpt/plugins", "/usr/local/lib/gosrpt/plugins"}, "directories of plugin executables"},
 		{"plugin.start_timeout", "30s", "bound of a plugin's start"},
-		{"plugin.call_timeout", "60s", "deadline of one request to a store"},
+		{"plugin.call_timeout", "60s", "deadline of one request to a store; more than plugin.restart_wait"},
 		{"plugin.restart_wait", "30s", "how long commands wait for a dead plugin's replacement"},
+		{"plugin.hang", "30s", "how long a plugin may leave requests untaken before it is killed"},
 		{"admin.socket", "/run/gosrpt/srptd.sock", "path of the control socket"},
 		{"admin.metrics", "", "address of the Prometheus endpoint (default: none)"},
 		{"log.level", "info", "trace, debug, info, warn or error"},

@@ -17,7 +17,7 @@ import (
 // DefaultFile is read if no file is named and it is there.
 const DefaultFile = "/etc/gosrpt/srptd.yaml"
 
-// AddFlags defines a flag for every key, and --lun, on fs.
+// AddFlags defines a flag for every key, and --lun, --auth-config and --ioctx-config, on fs.
 func AddFlags(fs *pflag.FlagSet) {
 	for _, k := range Keys() {
 		switch d := k.Default.(type) {
@@ -31,6 +31,7 @@ func AddFlags(fs *pflag.FlagSet) {
 			fs.StringSlice(k.Flag(), d, k.Help)
 		}
 	}
+	addConfigFlags(fs)
 	fs.StringArray("lun", nil, "a LUN as lun=0,name=disk0,plugin=backstore-file,path=/disk,size=1GiB; repeatable, replaces the file's list")
 }
 
@@ -47,8 +48,9 @@ func Load(file string, fs *pflag.FlagSet) (*Config, error) {
 		return nil, &Error{File: file, Problems: []Problem{{"file", err.Error()}}}
 	}
 	var p problems
-	items := checkFile(raw, &p)
-	if given := lunFlags(fs); len(given) > 0 {
+	written := checkFile(raw, &p)
+	items := written.luns
+	if given := arrayFlag(fs, "lun"); len(given) > 0 {
 		items = parseLUNSpecs("--lun", given, &p)
 	} else if env := os.Getenv("GOSRPT_LUNS"); env != "" {
 		items = parseLUNSpecs("GOSRPT_LUNS", strings.Split(env, ";"), &p)
@@ -56,6 +58,8 @@ func Load(file string, fs *pflag.FlagSet) (*Config, error) {
 	c := decode(v, &p)
 	c.File = file
 	c.LUNs = decodeLUNs(items, &p)
+	c.Auth.Config = pluginConfig("auth.config", written.configs["auth.config"], fs, &p)
+	c.IOCtx.Config = pluginConfig("ioctx.config", written.configs["ioctx.config"], fs, &p)
 	c.validate(&p)
 	if len(p) > 0 {
 		return nil, &Error{File: file, Problems: p}
@@ -97,11 +101,11 @@ func bind(raw []byte, fs *pflag.FlagSet) (*viper.Viper, error) {
 	return v, nil
 }
 
-func lunFlags(fs *pflag.FlagSet) []string {
-	if fs == nil || !fs.Changed("lun") {
+func arrayFlag(fs *pflag.FlagSet, name string) []string {
+	if fs == nil || !fs.Changed(name) {
 		return nil
 	}
-	given, err := fs.GetStringArray("lun")
+	given, err := fs.GetStringArray(name)
 	if err != nil {
 		return nil
 	}

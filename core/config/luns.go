@@ -2,14 +2,12 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
-
-// defaultArena is the memory shared with a plugin process unless a LUN says otherwise.
-const defaultArena = "64MiB"
 
 // item is a LUN as written: every value is text, and where says where it stands.
 type item struct {
@@ -23,48 +21,65 @@ type field struct {
 	sub []field
 }
 
-// checkFile reports every key of the file that does not exist, with its line, and returns the LUNs
-// as written, letter case kept.
-func checkFile(raw []byte, p *problems) []item {
+// written is what the file says beside scalar settings.
+type written struct {
+	luns    []item
+	configs map[string][]field // by key
+}
+
+// checkFile reports every key of the file that does not exist, with its line, and returns the LUNs and the plugins'
+// configurations as written, letter case kept.
+func checkFile(raw []byte, p *problems) (w written) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil || len(doc.Content) == 0 {
-		return nil // viper has reported the syntax
+		return w // viper has reported the syntax
 	}
 	top := doc.Content[0]
 	if top.Kind != yaml.MappingNode {
 		p.add(line(top), "the file must hold a mapping of settings")
-		return nil
+		return w
 	}
-	known := map[string]bool{}
+	c := checker{known: map[string]bool{}, configs: map[string][]field{}, p: p}
 	for _, k := range Keys() {
-		known[k.Name] = true
+		c.known[k.Name] = true
 	}
-	var items []item
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		key, val := top.Content[i], top.Content[i+1]
 		if key.Value == "luns" {
-			items = lunNodes(val, p)
+			w.luns = lunNodes(val, p)
 			continue
 		}
-		checkKey(key.Value, key, val, known, p)
+		c.check(key.Value, key, val)
 	}
-	return items
+	w.configs = c.configs
+	return w
 }
 
-func checkKey(path string, key, val *yaml.Node, known map[string]bool, p *problems) {
-	if known[path] {
+// checker looks at the keys of a file.
+type checker struct {
+	known   map[string]bool
+	configs map[string][]field
+	p       *problems
+}
+
+func (c *checker) check(path string, key, val *yaml.Node) {
+	if c.known[path] {
+		return
+	}
+	if slices.Contains(configured, path) {
+		c.configs[path] = append(c.configs[path], configNode(path, val, c.p)...)
 		return
 	}
 	isGroup := false
-	for k := range known {
+	for k := range c.known {
 		isGroup = isGroup || strings.HasPrefix(k, path+".")
 	}
 	if !isGroup || val.Kind != yaml.MappingNode {
-		p.add(path+" ("+line(key)+")", "no such setting")
+		c.p.add(path+" ("+line(key)+")", "no such setting")
 		return
 	}
 	for i := 0; i+1 < len(val.Content); i += 2 {
-		checkKey(path+"."+val.Content[i].Value, val.Content[i], val.Content[i+1], known, p)
+		c.check(path+"."+val.Content[i].Value, val.Content[i], val.Content[i+1])
 	}
 }
 
@@ -110,15 +125,10 @@ func parseLUNSpecs(from string, specs []string, p *problems) []item {
 		where := fmt.Sprintf("%s[%d]", from, i)
 		it := item{where: where}
 		conf := field{where: where, key: "config", sub: []field{}}
-		for _, kv := range strings.Split(s, ",") {
-			k, v, ok := strings.Cut(kv, "=")
-			f := field{where: where + "." + k, key: k, value: v}
-			switch {
-			case !ok:
-				p.add(where, "%q is not key=value", kv)
-			case isLUNKey(k):
+		for _, f := range pairs(where, s, p) {
+			if isLUNKey(f.key) {
 				it.fields = append(it.fields, f)
-			default:
+			} else {
 				conf.sub = append(conf.sub, f)
 			}
 		}
@@ -130,7 +140,7 @@ func parseLUNSpecs(from string, specs []string, p *problems) []item {
 
 func isLUNKey(k string) bool {
 	switch k {
-	case "lun", "name", "plugin", "serial", "read_only", "arena":
+	case "lun", "name", "plugin", "process", "serial", "read_only", "arena":
 		return true
 	}
 	return false
@@ -139,8 +149,7 @@ func isLUNKey(k string) bool {
 func decodeLUNs(items []item, p *problems) []LUN {
 	var out []LUN
 	for i, it := range items {
-		l := LUN{LUN: uint16(i), Plugin: "backstore-file", Config: map[string]string{}}
-		l.Arena = parseSize("", defaultArena, p)
+		l := LUN{LUN: uint16(i), Plugin: "backstore-file", Process: ProcessOwn, Config: map[string]string{}}
 		seen := map[string]bool{}
 		for _, f := range it.fields {
 			if seen[f.key] {
@@ -168,6 +177,8 @@ func (l *LUN) set(f field, p *problems) {
 		l.Name = f.value
 	case "plugin":
 		l.Plugin = f.value
+	case "process":
+		l.Process = f.value
 	case "serial":
 		l.Serial = f.value
 	case "read_only":
@@ -175,12 +186,7 @@ func (l *LUN) set(f field, p *problems) {
 	case "arena":
 		l.Arena = parseSize(f.where, f.value, p)
 	case "config":
-		for _, s := range f.sub {
-			if _, dup := l.Config[s.key]; dup {
-				p.add(s.where, "is set twice")
-			}
-			l.Config[s.key] = s.value
-		}
+		putAll(l.Config, f.sub, p)
 	default:
 		p.add(f.where, "a LUN has no such setting; a plugin's own settings go under config")
 	}

@@ -34,6 +34,7 @@ func (c *Config) validate(p *problems) {
 	if c.RoCE.ReceiveBuffer < 64<<10 || c.RoCE.ReceiveBuffer > 1<<30 {
 		p.add("roce.receive_buffer", "%d is not in 64KiB..1GiB", c.RoCE.ReceiveBuffer)
 	}
+	c.validatePlugins(p)
 	c.validateLUNs(p)
 }
 
@@ -55,11 +56,14 @@ func (c *Config) validateLUNs(p *problems) {
 }
 
 func (l *LUN) validate(where string, transfer uint64, p *problems) {
-	if l.Plugin == "" || strings.ContainsAny(l.Plugin, "/\x00") {
+	if !isPluginName(l.Plugin) {
 		p.add(where, "plugin %q must be the name of an executable in a plugin_dir", l.Plugin)
 	}
-	if l.Arena < minArena || l.Arena%4096 != 0 || l.Arena < 2*transfer {
-		p.add(where, "arena of %d bytes must be a multiple of 4096, at least 1MiB and twice session.max_transfer", l.Arena)
+	if l.Process != ProcessOwn && l.Process != ProcessShared {
+		p.add(where, "process %q is neither %s nor %s", l.Process, ProcessOwn, ProcessShared)
+	}
+	if l.Arena != 0 && (l.Arena < minArena || l.Arena%4096 != 0 || l.Arena < 2*transfer) {
+		p.add(where, "arena of %d bytes must be a multiple of 4096, at least 1MiB and twice session.max_transfer, or 0 for what the plan in force says", l.Arena)
 	}
 	if len(l.Serial) > maxSerialBytes {
 		p.add(where, "serial has %d bytes, at most %d fit", len(l.Serial), maxSerialBytes)

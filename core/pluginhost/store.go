@@ -51,6 +51,13 @@ func (p *Plugin) Open(ctx context.Context, config map[string]string) (*Store, er
 // Info describes the store, as it was opened first.
 func (s *Store) Info() backstore.Info { return s.info }
 
+// Waiting tells whether the store waits to be opened again, in a new process or at the next attempt. Its requests wait, too.
+func (s *Store) Waiting() bool {
+	s.p.mu.Lock()
+	defer s.p.mu.Unlock()
+	return s.open == nil
+}
+
 // NewQueue makes a queue to the store, for one reactor. While there is no process it is attached to none, and its requests
 // wait. It is closed with CloseQueue.
 func (s *Store) NewQueue(ctx context.Context, o host.QueueOptions) (*host.Queue, error) {

@@ -29,6 +29,8 @@ type lunMap struct {
 	units   []*mapped // by number
 	missing mapped
 	known   mapped
+	// missed are the names that were granted and reported missing, so that each is reported once.
+	missed map[string]bool
 	// list is the LUN fields in use, in ascending order; it is replaced as a whole.
 	list atomic.Pointer[[]uint64]
 	// views are those of the sessions that do not see every unit under the target's numbers; it is replaced as a whole.
@@ -43,7 +45,7 @@ type mapped struct {
 }
 
 func newLUNMap() *lunMap {
-	m := &lunMap{}
+	m := &lunMap{missed: make(map[string]bool)}
 	m.list.Store(&[]uint64{})
 	m.views.Store(&map[lu.NexusID]*view{})
 	return m
@@ -80,6 +82,7 @@ func (m *lunMap) set(u *mapped) {
 		m.units = append(m.units, nil)
 	}
 	m.units[u.lun] = u
+	delete(m.missed, u.unit.Device().Name())
 	m.publish()
 }
 

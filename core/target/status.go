@@ -23,6 +23,8 @@ type SessionInfo struct {
 	Initiator, Target srp.PortID
 	// ReadOnly tells that the initiator may not write.
 	ReadOnly bool
+	// MaxChannels and QueueDepth are its quotas, 0 where the target's own limit holds.
+	MaxChannels, QueueDepth int
 	// Permission is why it was permitted, in the authoriser's words.
 	Permission string
 	// LUNs is what it sees now, in the order of its numbers, and AllLUNs whether that is every unit of the target.
@@ -56,6 +58,7 @@ func (t *Target) Sessions(ctx context.Context) ([]SessionInfo, error) {
 func (s *session) info() SessionInfo {
 	i := SessionInfo{
 		ID: uint64(s.id), Initiator: s.key.initiator, Target: s.key.target, ReadOnly: s.grant.ReadOnly,
+		MaxChannels: s.grant.Channels, QueueDepth: s.grant.QueueDepth,
 		Permission: s.grant.Reason, LUNs: s.lunInfo(), AllLUNs: s.view == nil,
 		Age: s.t.reactor.Now().Sub(s.since),
 	}

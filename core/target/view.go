@@ -55,13 +55,18 @@ func (v *view) build(m *lunMap) bool {
 	return old == nil || !slices.Equal(*old, list)
 }
 
-// unknown are the names that the target has no unit of.
-func (v *view) unknown(m *lunMap) []string {
+// maxMissed bounds the names that are remembered as reported.
+const maxMissed = 4096
+
+// newlyMissed are the names that the target has no unit of, and that have not been reported before.
+func (v *view) newlyMissed(m *lunMap) []string {
 	var names []string
 	for _, g := range v.granted {
-		if m.named(g.Unit) == nil {
-			names = append(names, g.Unit)
+		if m.named(g.Unit) != nil || m.missed[g.Unit] || len(m.missed) >= maxMissed {
+			continue
 		}
+		m.missed[g.Unit] = true
+		names = append(names, g.Unit)
 	}
 	return names
 }
@@ -207,12 +212,12 @@ func (s *session) cut(lun uint16, done func()) {
 }
 
 func (s *session) reportUnknown() {
-	names := s.view.unknown(s.t.luns)
+	names := s.view.newlyMissed(s.t.luns)
 	if len(names) == 0 {
 		return
 	}
 	s.t.tell(func() {
-		s.t.log.Warn("the initiator is granted logical units that there are not", "initiator", s.key.initiator, "units", names)
+		s.t.log.Warn("logical units are granted that the target does not have, it shows them as soon as it has; this is said once", "units", names, "initiator", s.key.initiator)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -200,6 +201,32 @@ func TestUnitOfAGrantedNameAppearsAndGoes(t *testing.T) {
 	g.empty()
 }
 
+func TestGrantedNameThatTheTargetDoesNotHaveIsReportedOnce(t *testing.T) {
+	leaktest.Check(t)
+	g, a := newGranted(t)
+	lost := Grant{LUNs: []GrantedLUN{{LUN: 0, Unit: "d0"}, {LUN: 1, Unit: "d7"}, {LUN: 2, Unit: "typo"}}}
+	a.grant(initiatorID, lost)
+	a.grant(otherID, lost)
+	count := func() (d7, typo int) {
+		lines := strings.Split(g.log.String(), "\n")
+		lines = slices.DeleteFunc(lines, func(l string) bool { return !strings.Contains(l, "does not have") })
+		all := strings.Join(lines, "\n")
+		return strings.Count(all, "d7"), strings.Count(all, "typo")
+	}
+	g.dial().Close()
+	g.dial(other).Close()
+	g.dial().Close()
+	g.addDisk(7) // it has been there since, so that it is another loss when it goes
+	if err := g.target.RemoveUnit(t.Context(), 7); err != nil {
+		t.Fatal(err)
+	}
+	g.dial().Close()
+	g.shutdown() // writes every line
+	if d7, typo := count(); d7 != 2 || typo != 1 {
+		t.Errorf("d7 is reported %d times, want 2; typo %d times, want 1\n%s", d7, typo, g.log)
+	}
+}
+
 func TestTaskManagementFindsTheUnitUnderEveryNumber(t *testing.T) {
 	leaktest.Check(t)
 	g, a := newGranted(t)
@@ -253,6 +280,9 @@ func TestQuotaBoundsChannelsAndQueueDepth(t *testing.T) {
 	}
 	if rej := k.refused(r.AppendRDMA(nil)); rej.Reason != srp.RejChannelLimit {
 		t.Errorf("%v", rej.Reason)
+	}
+	if s := g.sessions()[initiatorID]; s.MaxChannels != 2 || s.QueueDepth != 5 {
+		t.Errorf("the operator is told of %d channels and %d commands", s.MaxChannels, s.QueueDepth)
 	}
 	r.Initiator = otherID
 	if _, rsp := k.accepted(r); rsp.Delta != 16 {

@@ -76,6 +76,7 @@ type StatusReply struct {
 	// Counters of the engine.
 	Counters      map[string]uint64 `protobuf:"bytes,11,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	ConfigFile    string            `protobuf:"bytes,12,opt,name=config_file,json=configFile,proto3" json:"config_file,omitempty"`
+	Plugins       []*Plugin         `protobuf:"bytes,13,rep,name=plugins,proto3" json:"plugins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -192,6 +193,13 @@ func (x *StatusReply) GetConfigFile() string {
 		return x.ConfigFile
 	}
 	return ""
+}
+
+func (x *StatusReply) GetPlugins() []*Plugin {
+	if x != nil {
+		return x.Plugins
+	}
+	return nil
 }
 
 type Listener struct {
@@ -521,8 +529,19 @@ type Session struct {
 	TargetPortId    string     `protobuf:"bytes,3,opt,name=target_port_id,json=targetPortId,proto3" json:"target_port_id,omitempty"`
 	AgeSeconds      int64      `protobuf:"varint,4,opt,name=age_seconds,json=ageSeconds,proto3" json:"age_seconds,omitempty"`
 	Channels        []*Channel `protobuf:"bytes,5,rep,name=channels,proto3" json:"channels,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Why it was permitted, in the authoriser's words; empty without an authoriser.
+	Permission string `protobuf:"bytes,6,opt,name=permission,proto3" json:"permission,omitempty"`
+	// It may write to nothing.
+	ReadOnly bool `protobuf:"varint,7,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	// It sees every logical unit, under the target's numbers.
+	AllLuns bool `protobuf:"varint,8,opt,name=all_luns,json=allLuns,proto3" json:"all_luns,omitempty"`
+	// What it sees now.
+	Luns []*SessionLun `protobuf:"bytes,9,rep,name=luns,proto3" json:"luns,omitempty"`
+	// Its quotas: the most channels, and the most commands outstanding on each; 0 means the target's own limit.
+	MaxChannels   uint32 `protobuf:"varint,10,opt,name=max_channels,json=maxChannels,proto3" json:"max_channels,omitempty"`
+	QueueDepth    uint32 `protobuf:"varint,11,opt,name=queue_depth,json=queueDepth,proto3" json:"queue_depth,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
@@ -590,6 +609,109 @@ func (x *Session) GetChannels() []*Channel {
 	return nil
 }
 
+func (x *Session) GetPermission() string {
+	if x != nil {
+		return x.Permission
+	}
+	return ""
+}
+
+func (x *Session) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
+}
+
+func (x *Session) GetAllLuns() bool {
+	if x != nil {
+		return x.AllLuns
+	}
+	return false
+}
+
+func (x *Session) GetLuns() []*SessionLun {
+	if x != nil {
+		return x.Luns
+	}
+	return nil
+}
+
+func (x *Session) GetMaxChannels() uint32 {
+	if x != nil {
+		return x.MaxChannels
+	}
+	return 0
+}
+
+func (x *Session) GetQueueDepth() uint32 {
+	if x != nil {
+		return x.QueueDepth
+	}
+	return 0
+}
+
+type SessionLun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session's number for it.
+	Lun           uint32 `protobuf:"varint,1,opt,name=lun,proto3" json:"lun,omitempty"`
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	ReadOnly      bool   `protobuf:"varint,3,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionLun) Reset() {
+	*x = SessionLun{}
+	mi := &file_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionLun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionLun) ProtoMessage() {}
+
+func (x *SessionLun) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionLun.ProtoReflect.Descriptor instead.
+func (*SessionLun) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SessionLun) GetLun() uint32 {
+	if x != nil {
+		return x.Lun
+	}
+	return 0
+}
+
+func (x *SessionLun) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SessionLun) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
+}
+
 type Channel struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Qpn     uint32                 `protobuf:"varint,1,opt,name=qpn,proto3" json:"qpn,omitempty"`
@@ -610,7 +732,7 @@ type Channel struct {
 
 func (x *Channel) Reset() {
 	*x = Channel{}
-	mi := &file_admin_proto_msgTypes[8]
+	mi := &file_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -622,7 +744,7 @@ func (x *Channel) String() string {
 func (*Channel) ProtoMessage() {}
 
 func (x *Channel) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[8]
+	mi := &file_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -635,7 +757,7 @@ func (x *Channel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Channel.ProtoReflect.Descriptor instead.
 func (*Channel) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{8}
+	return file_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Channel) GetQpn() uint32 {
@@ -724,7 +846,7 @@ type LogoutRequest struct {
 
 func (x *LogoutRequest) Reset() {
 	*x = LogoutRequest{}
-	mi := &file_admin_proto_msgTypes[9]
+	mi := &file_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +858,7 @@ func (x *LogoutRequest) String() string {
 func (*LogoutRequest) ProtoMessage() {}
 
 func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[9]
+	mi := &file_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +871,7 @@ func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutRequest.ProtoReflect.Descriptor instead.
 func (*LogoutRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{9}
+	return file_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LogoutRequest) GetId() uint64 {
@@ -767,7 +889,7 @@ type LogoutReply struct {
 
 func (x *LogoutReply) Reset() {
 	*x = LogoutReply{}
-	mi := &file_admin_proto_msgTypes[10]
+	mi := &file_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +901,7 @@ func (x *LogoutReply) String() string {
 func (*LogoutReply) ProtoMessage() {}
 
 func (x *LogoutReply) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[10]
+	mi := &file_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +914,7 @@ func (x *LogoutReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutReply.ProtoReflect.Descriptor instead.
 func (*LogoutReply) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{10}
+	return file_admin_proto_rawDescGZIP(), []int{11}
 }
 
 type ConnectInfoRequest struct {
@@ -803,7 +925,7 @@ type ConnectInfoRequest struct {
 
 func (x *ConnectInfoRequest) Reset() {
 	*x = ConnectInfoRequest{}
-	mi := &file_admin_proto_msgTypes[11]
+	mi := &file_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -815,7 +937,7 @@ func (x *ConnectInfoRequest) String() string {
 func (*ConnectInfoRequest) ProtoMessage() {}
 
 func (x *ConnectInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[11]
+	mi := &file_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -828,7 +950,7 @@ func (x *ConnectInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectInfoRequest.ProtoReflect.Descriptor instead.
 func (*ConnectInfoRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{11}
+	return file_admin_proto_rawDescGZIP(), []int{12}
 }
 
 type ConnectInfoReply struct {
@@ -840,7 +962,7 @@ type ConnectInfoReply struct {
 
 func (x *ConnectInfoReply) Reset() {
 	*x = ConnectInfoReply{}
-	mi := &file_admin_proto_msgTypes[12]
+	mi := &file_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +974,7 @@ func (x *ConnectInfoReply) String() string {
 func (*ConnectInfoReply) ProtoMessage() {}
 
 func (x *ConnectInfoReply) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[12]
+	mi := &file_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +987,7 @@ func (x *ConnectInfoReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectInfoReply.ProtoReflect.Descriptor instead.
 func (*ConnectInfoReply) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{12}
+	return file_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ConnectInfoReply) GetInfos() []*ConnectInfo {
@@ -886,7 +1008,7 @@ type ConnectInfo struct {
 
 func (x *ConnectInfo) Reset() {
 	*x = ConnectInfo{}
-	mi := &file_admin_proto_msgTypes[13]
+	mi := &file_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +1020,7 @@ func (x *ConnectInfo) String() string {
 func (*ConnectInfo) ProtoMessage() {}
 
 func (x *ConnectInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[13]
+	mi := &file_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +1033,7 @@ func (x *ConnectInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectInfo.ProtoReflect.Descriptor instead.
 func (*ConnectInfo) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{13}
+	return file_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ConnectInfo) GetAddress() string {
@@ -928,12 +1050,269 @@ func (x *ConnectInfo) GetAddTarget() string {
 	return ""
 }
 
+type PluginsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PluginsRequest) Reset() {
+	*x = PluginsRequest{}
+	mi := &file_admin_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PluginsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PluginsRequest) ProtoMessage() {}
+
+func (x *PluginsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PluginsRequest.ProtoReflect.Descriptor instead.
+func (*PluginsRequest) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{15}
+}
+
+type PluginsReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Plugins       []*Plugin              `protobuf:"bytes,1,rep,name=plugins,proto3" json:"plugins,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PluginsReply) Reset() {
+	*x = PluginsReply{}
+	mi := &file_admin_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PluginsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PluginsReply) ProtoMessage() {}
+
+func (x *PluginsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PluginsReply.ProtoReflect.Descriptor instead.
+func (*PluginsReply) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PluginsReply) GetPlugins() []*Plugin {
+	if x != nil {
+		return x.Plugins
+	}
+	return nil
+}
+
+// Plugin is a plugin process, or the want of one.
+type Plugin struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "auth", "ioctx" or "backstore".
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// What it is to the operator: its kind, or the name of its LUN.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The executable as the configuration names it, and the file that was started last.
+	Executable string `protobuf:"bytes,3,opt,name=executable,proto3" json:"executable,omitempty"`
+	Path       string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	// "running", "starting", "down" or "closed".
+	State string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	// How long it has been in that state.
+	StateSeconds int64 `protobuf:"varint,6,opt,name=state_seconds,json=stateSeconds,proto3" json:"state_seconds,omitempty"`
+	// 0 without a process.
+	Pid uint32 `protobuf:"varint,7,opt,name=pid,proto3" json:"pid,omitempty"`
+	// Processes after the first.
+	Restarts uint64 `protobuf:"varint,8,opt,name=restarts,proto3" json:"restarts,omitempty"`
+	// Why the last process ended, or could not be started.
+	LastError string `protobuf:"bytes,9,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	// The plugin's line for the operator, and its word on what it was built with.
+	Notice string `protobuf:"bytes,10,opt,name=notice,proto3" json:"notice,omitempty"`
+	About  string `protobuf:"bytes,11,opt,name=about,proto3" json:"about,omitempty"`
+	// Requests, or questions, that wait to be handed to it and that it has not answered, and the age of the oldest.
+	RequestsWaiting uint64 `protobuf:"varint,12,opt,name=requests_waiting,json=requestsWaiting,proto3" json:"requests_waiting,omitempty"`
+	RequestsFlying  uint64 `protobuf:"varint,13,opt,name=requests_flying,json=requestsFlying,proto3" json:"requests_flying,omitempty"`
+	OldestMs        uint64 `protobuf:"varint,14,opt,name=oldest_ms,json=oldestMs,proto3" json:"oldest_ms,omitempty"`
+	// For how long the process has left requests untaken.
+	StalledMs uint64 `protobuf:"varint,15,opt,name=stalled_ms,json=stalledMs,proto3" json:"stalled_ms,omitempty"`
+	// The LUNs that it serves.
+	Luns          []uint32 `protobuf:"varint,16,rep,packed,name=luns,proto3" json:"luns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Plugin) Reset() {
+	*x = Plugin{}
+	mi := &file_admin_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Plugin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Plugin) ProtoMessage() {}
+
+func (x *Plugin) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Plugin.ProtoReflect.Descriptor instead.
+func (*Plugin) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Plugin) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Plugin) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Plugin) GetExecutable() string {
+	if x != nil {
+		return x.Executable
+	}
+	return ""
+}
+
+func (x *Plugin) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Plugin) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Plugin) GetStateSeconds() int64 {
+	if x != nil {
+		return x.StateSeconds
+	}
+	return 0
+}
+
+func (x *Plugin) GetPid() uint32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *Plugin) GetRestarts() uint64 {
+	if x != nil {
+		return x.Restarts
+	}
+	return 0
+}
+
+func (x *Plugin) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *Plugin) GetNotice() string {
+	if x != nil {
+		return x.Notice
+	}
+	return ""
+}
+
+func (x *Plugin) GetAbout() string {
+	if x != nil {
+		return x.About
+	}
+	return ""
+}
+
+func (x *Plugin) GetRequestsWaiting() uint64 {
+	if x != nil {
+		return x.RequestsWaiting
+	}
+	return 0
+}
+
+func (x *Plugin) GetRequestsFlying() uint64 {
+	if x != nil {
+		return x.RequestsFlying
+	}
+	return 0
+}
+
+func (x *Plugin) GetOldestMs() uint64 {
+	if x != nil {
+		return x.OldestMs
+	}
+	return 0
+}
+
+func (x *Plugin) GetStalledMs() uint64 {
+	if x != nil {
+		return x.StalledMs
+	}
+	return 0
+}
+
+func (x *Plugin) GetLuns() []uint32 {
+	if x != nil {
+		return x.Luns
+	}
+	return nil
+}
+
 var File_admin_proto protoreflect.FileDescriptor
 
 const file_admin_proto_rawDesc = "" +
 	"\n" +
 	"\vadmin.proto\x12\x0fgosrpt.admin.v1\"\x0f\n" +
-	"\rStatusRequest\"\x8e\x05\n" +
+	"\rStatusRequest\"\xc1\x05\n" +
 	"\vStatusReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bprovider\x18\x02 \x01(\tR\bprovider\x12\x15\n" +
@@ -948,7 +1327,8 @@ const file_admin_proto_rawDesc = "" +
 	" \x03(\v2\x17.gosrpt.admin.v1.DeviceR\adevices\x12F\n" +
 	"\bcounters\x18\v \x03(\v2*.gosrpt.admin.v1.StatusReply.CountersEntryR\bcounters\x12\x1f\n" +
 	"\vconfig_file\x18\f \x01(\tR\n" +
-	"configFile\x1a@\n" +
+	"configFile\x121\n" +
+	"\aplugins\x18\r \x03(\v2\x17.gosrpt.admin.v1.PluginR\aplugins\x1a@\n" +
 	"\x12RefusedLoginsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a;\n" +
@@ -984,14 +1364,29 @@ const file_admin_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x11\n" +
 	"\x0fSessionsRequest\"E\n" +
 	"\rSessionsReply\x124\n" +
-	"\bsessions\x18\x01 \x03(\v2\x18.gosrpt.admin.v1.SessionR\bsessions\"\xc2\x01\n" +
+	"\bsessions\x18\x01 \x03(\v2\x18.gosrpt.admin.v1.SessionR\bsessions\"\x8f\x03\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12*\n" +
 	"\x11initiator_port_id\x18\x02 \x01(\tR\x0finitiatorPortId\x12$\n" +
 	"\x0etarget_port_id\x18\x03 \x01(\tR\ftargetPortId\x12\x1f\n" +
 	"\vage_seconds\x18\x04 \x01(\x03R\n" +
 	"ageSeconds\x124\n" +
-	"\bchannels\x18\x05 \x03(\v2\x18.gosrpt.admin.v1.ChannelR\bchannels\"\x9d\x02\n" +
+	"\bchannels\x18\x05 \x03(\v2\x18.gosrpt.admin.v1.ChannelR\bchannels\x12\x1e\n" +
+	"\n" +
+	"permission\x18\x06 \x01(\tR\n" +
+	"permission\x12\x1b\n" +
+	"\tread_only\x18\a \x01(\bR\breadOnly\x12\x19\n" +
+	"\ball_luns\x18\b \x01(\bR\aallLuns\x12/\n" +
+	"\x04luns\x18\t \x03(\v2\x1b.gosrpt.admin.v1.SessionLunR\x04luns\x12!\n" +
+	"\fmax_channels\x18\n" +
+	" \x01(\rR\vmaxChannels\x12\x1f\n" +
+	"\vqueue_depth\x18\v \x01(\rR\n" +
+	"queueDepth\"O\n" +
+	"\n" +
+	"SessionLun\x12\x10\n" +
+	"\x03lun\x18\x01 \x01(\rR\x03lun\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
+	"\tread_only\x18\x03 \x01(\bR\breadOnly\"\x9d\x02\n" +
 	"\aChannel\x12\x10\n" +
 	"\x03qpn\x18\x01 \x01(\rR\x03qpn\x12\x14\n" +
 	"\x05local\x18\x02 \x01(\tR\x05local\x12\x16\n" +
@@ -1014,12 +1409,38 @@ const file_admin_proto_rawDesc = "" +
 	"\vConnectInfo\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x1d\n" +
 	"\n" +
-	"add_target\x18\x02 \x01(\tR\taddTarget2\xbc\x02\n" +
+	"add_target\x18\x02 \x01(\tR\taddTarget\"\x10\n" +
+	"\x0ePluginsRequest\"A\n" +
+	"\fPluginsReply\x121\n" +
+	"\aplugins\x18\x01 \x03(\v2\x17.gosrpt.admin.v1.PluginR\aplugins\"\xbe\x03\n" +
+	"\x06Plugin\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1e\n" +
+	"\n" +
+	"executable\x18\x03 \x01(\tR\n" +
+	"executable\x12\x12\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12\x14\n" +
+	"\x05state\x18\x05 \x01(\tR\x05state\x12#\n" +
+	"\rstate_seconds\x18\x06 \x01(\x03R\fstateSeconds\x12\x10\n" +
+	"\x03pid\x18\a \x01(\rR\x03pid\x12\x1a\n" +
+	"\brestarts\x18\b \x01(\x04R\brestarts\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\t \x01(\tR\tlastError\x12\x16\n" +
+	"\x06notice\x18\n" +
+	" \x01(\tR\x06notice\x12\x14\n" +
+	"\x05about\x18\v \x01(\tR\x05about\x12)\n" +
+	"\x10requests_waiting\x18\f \x01(\x04R\x0frequestsWaiting\x12'\n" +
+	"\x0frequests_flying\x18\r \x01(\x04R\x0erequestsFlying\x12\x1b\n" +
+	"\toldest_ms\x18\x0e \x01(\x04R\boldestMs\x12\x1d\n" +
+	"\n" +
+	"stalled_ms\x18\x0f \x01(\x04R\tstalledMs\x12\x12\n" +
+	"\x04luns\x18\x10 \x03(\rR\x04luns2\x87\x03\n" +
 	"\x05Admin\x12F\n" +
 	"\x06Status\x12\x1e.gosrpt.admin.v1.StatusRequest\x1a\x1c.gosrpt.admin.v1.StatusReply\x12L\n" +
 	"\bSessions\x12 .gosrpt.admin.v1.SessionsRequest\x1a\x1e.gosrpt.admin.v1.SessionsReply\x12F\n" +
 	"\x06Logout\x12\x1e.gosrpt.admin.v1.LogoutRequest\x1a\x1c.gosrpt.admin.v1.LogoutReply\x12U\n" +
-	"\vConnectInfo\x12#.gosrpt.admin.v1.ConnectInfoRequest\x1a!.gosrpt.admin.v1.ConnectInfoReplyB-Z+github.com/gosrpt/gosrpt/core/admin/adminpbb\x06proto3"
+	"\vConnectInfo\x12#.gosrpt.admin.v1.ConnectInfoRequest\x1a!.gosrpt.admin.v1.ConnectInfoReply\x12I\n" +
+	"\aPlugins\x12\x1f.gosrpt.admin.v1.PluginsRequest\x1a\x1d.gosrpt.admin.v1.PluginsReplyB-Z+github.com/gosrpt/gosrpt/core/admin/adminpbb\x06proto3"
 
 var (
 	file_admin_proto_rawDescOnce sync.Once
@@ -1033,7 +1454,7 @@ func file_admin_proto_rawDescGZIP() []byte {
 	return file_admin_proto_rawDescData
 }
 
-var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_admin_proto_goTypes = []any{
 	(*StatusRequest)(nil),      // 0: gosrpt.admin.v1.StatusRequest
 	(*StatusReply)(nil),        // 1: gosrpt.admin.v1.StatusReply
@@ -1043,41 +1464,50 @@ var file_admin_proto_goTypes = []any{
 	(*SessionsRequest)(nil),    // 5: gosrpt.admin.v1.SessionsRequest
 	(*SessionsReply)(nil),      // 6: gosrpt.admin.v1.SessionsReply
 	(*Session)(nil),            // 7: gosrpt.admin.v1.Session
-	(*Channel)(nil),            // 8: gosrpt.admin.v1.Channel
-	(*LogoutRequest)(nil),      // 9: gosrpt.admin.v1.LogoutRequest
-	(*LogoutReply)(nil),        // 10: gosrpt.admin.v1.LogoutReply
-	(*ConnectInfoRequest)(nil), // 11: gosrpt.admin.v1.ConnectInfoRequest
-	(*ConnectInfoReply)(nil),   // 12: gosrpt.admin.v1.ConnectInfoReply
-	(*ConnectInfo)(nil),        // 13: gosrpt.admin.v1.ConnectInfo
-	nil,                        // 14: gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
-	nil,                        // 15: gosrpt.admin.v1.StatusReply.CountersEntry
-	nil,                        // 16: gosrpt.admin.v1.Lun.CountersEntry
-	nil,                        // 17: gosrpt.admin.v1.Device.CountersEntry
+	(*SessionLun)(nil),         // 8: gosrpt.admin.v1.SessionLun
+	(*Channel)(nil),            // 9: gosrpt.admin.v1.Channel
+	(*LogoutRequest)(nil),      // 10: gosrpt.admin.v1.LogoutRequest
+	(*LogoutReply)(nil),        // 11: gosrpt.admin.v1.LogoutReply
+	(*ConnectInfoRequest)(nil), // 12: gosrpt.admin.v1.ConnectInfoRequest
+	(*ConnectInfoReply)(nil),   // 13: gosrpt.admin.v1.ConnectInfoReply
+	(*ConnectInfo)(nil),        // 14: gosrpt.admin.v1.ConnectInfo
+	(*PluginsRequest)(nil),     // 15: gosrpt.admin.v1.PluginsRequest
+	(*PluginsReply)(nil),       // 16: gosrpt.admin.v1.PluginsReply
+	(*Plugin)(nil),             // 17: gosrpt.admin.v1.Plugin
+	nil,                        // 18: gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
+	nil,                        // 19: gosrpt.admin.v1.StatusReply.CountersEntry
+	nil,                        // 20: gosrpt.admin.v1.Lun.CountersEntry
+	nil,                        // 21: gosrpt.admin.v1.Device.CountersEntry
 }
 var file_admin_proto_depIdxs = []int32{
 	2,  // 0: gosrpt.admin.v1.StatusReply.listeners:type_name -> gosrpt.admin.v1.Listener
 	3,  // 1: gosrpt.admin.v1.StatusReply.luns:type_name -> gosrpt.admin.v1.Lun
-	14, // 2: gosrpt.admin.v1.StatusReply.refused_logins:type_name -> gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
+	18, // 2: gosrpt.admin.v1.StatusReply.refused_logins:type_name -> gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
 	4,  // 3: gosrpt.admin.v1.StatusReply.devices:type_name -> gosrpt.admin.v1.Device
-	15, // 4: gosrpt.admin.v1.StatusReply.counters:type_name -> gosrpt.admin.v1.StatusReply.CountersEntry
-	16, // 5: gosrpt.admin.v1.Lun.counters:type_name -> gosrpt.admin.v1.Lun.CountersEntry
-	17, // 6: gosrpt.admin.v1.Device.counters:type_name -> gosrpt.admin.v1.Device.CountersEntry
-	7,  // 7: gosrpt.admin.v1.SessionsReply.sessions:type_name -> gosrpt.admin.v1.Session
-	8,  // 8: gosrpt.admin.v1.Session.channels:type_name -> gosrpt.admin.v1.Channel
-	13, // 9: gosrpt.admin.v1.ConnectInfoReply.infos:type_name -> gosrpt.admin.v1.ConnectInfo
-	0,  // 10: gosrpt.admin.v1.Admin.Status:input_type -> gosrpt.admin.v1.StatusRequest
-	5,  // 11: gosrpt.admin.v1.Admin.Sessions:input_type -> gosrpt.admin.v1.SessionsRequest
-	9,  // 12: gosrpt.admin.v1.Admin.Logout:input_type -> gosrpt.admin.v1.LogoutRequest
-	11, // 13: gosrpt.admin.v1.Admin.ConnectInfo:input_type -> gosrpt.admin.v1.ConnectInfoRequest
-	1,  // 14: gosrpt.admin.v1.Admin.Status:output_type -> gosrpt.admin.v1.StatusReply
-	6,  // 15: gosrpt.admin.v1.Admin.Sessions:output_type -> gosrpt.admin.v1.SessionsReply
-	10, // 16: gosrpt.admin.v1.Admin.Logout:output_type -> gosrpt.admin.v1.LogoutReply
-	12, // 17: gosrpt.admin.v1.Admin.ConnectInfo:output_type -> gosrpt.admin.v1.ConnectInfoReply
-	14, // [14:18] is the sub-list for method output_type
-	10, // [10:14] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	19, // 4: gosrpt.admin.v1.StatusReply.counters:type_name -> gosrpt.admin.v1.StatusReply.CountersEntry
+	17, // 5: gosrpt.admin.v1.StatusReply.plugins:type_name -> gosrpt.admin.v1.Plugin
+	20, // 6: gosrpt.admin.v1.Lun.counters:type_name -> gosrpt.admin.v1.Lun.CountersEntry
+	21, // 7: gosrpt.admin.v1.Device.counters:type_name -> gosrpt.admin.v1.Device.CountersEntry
+	7,  // 8: gosrpt.admin.v1.SessionsReply.sessions:type_name -> gosrpt.admin.v1.Session
+	9,  // 9: gosrpt.admin.v1.Session.channels:type_name -> gosrpt.admin.v1.Channel
+	8,  // 10: gosrpt.admin.v1.Session.luns:type_name -> gosrpt.admin.v1.SessionLun
+	14, // 11: gosrpt.admin.v1.ConnectInfoReply.infos:type_name -> gosrpt.admin.v1.ConnectInfo
+	17, // 12: gosrpt.admin.v1.PluginsReply.plugins:type_name -> gosrpt.admin.v1.Plugin
+	0,  // 13: gosrpt.admin.v1.Admin.Status:input_type -> gosrpt.admin.v1.StatusRequest
+	5,  // 14: gosrpt.admin.v1.Admin.Sessions:input_type -> gosrpt.admin.v1.SessionsRequest
+	10, // 15: gosrpt.admin.v1.Admin.Logout:input_type -> gosrpt.admin.v1.LogoutRequest
+	12, // 16: gosrpt.admin.v1.Admin.ConnectInfo:input_type -> gosrpt.admin.v1.ConnectInfoRequest
+	15, // 17: gosrpt.admin.v1.Admin.Plugins:input_type -> gosrpt.admin.v1.PluginsRequest
+	1,  // 18: gosrpt.admin.v1.Admin.Status:output_type -> gosrpt.admin.v1.StatusReply
+	6,  // 19: gosrpt.admin.v1.Admin.Sessions:output_type -> gosrpt.admin.v1.SessionsReply
+	11, // 20: gosrpt.admin.v1.Admin.Logout:output_type -> gosrpt.admin.v1.LogoutReply
+	13, // 21: gosrpt.admin.v1.Admin.ConnectInfo:output_type -> gosrpt.admin.v1.ConnectInfoReply
+	16, // 22: gosrpt.admin.v1.Admin.Plugins:output_type -> gosrpt.admin.v1.PluginsReply
+	18, // [18:23] is the sub-list for method output_type
+	13, // [13:18] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_admin_proto_init() }
@@ -1091,7 +1521,7 @@ func file_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_admin_proto_rawDesc), len(file_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	Admin_Sessions_FullMethodName    = "/gosrpt.admin.v1.Admin/Sessions"
 	Admin_Logout_FullMethodName      = "/gosrpt.admin.v1.Admin/Logout"
 	Admin_ConnectInfo_FullMethodName = "/gosrpt.admin.v1.Admin/ConnectInfo"
+	Admin_Plugins_FullMethodName     = "/gosrpt.admin.v1.Admin/Plugins"
 )
 
 // AdminClient is the client API for Admin service.
@@ -39,6 +40,9 @@ type AdminClient interface {
 	Logout(ctx context.Context, in *LogoutRequest, opts ...grpc.CallOption) (*LogoutReply, error)
 	// ConnectInfo tells how an initiator logs in, ready to paste.
 	ConnectInfo(ctx context.Context, in *ConnectInfoRequest, opts ...grpc.CallOption) (*ConnectInfoReply, error)
+	// Plugins lists the plugin processes and what waits on each. It asks no plugin and no reactor, so that it answers
+	// though one of them hangs.
+	Plugins(ctx context.Context, in *PluginsRequest, opts ...grpc.CallOption) (*PluginsReply, error)
 }
 
 type adminClient struct {
@@ -89,6 +93,16 @@ func (c *adminClient) ConnectInfo(ctx context.Context, in *ConnectInfoRequest, o
 	return out, nil
 }
 
+func (c *adminClient) Plugins(ctx context.Context, in *PluginsRequest, opts ...grpc.CallOption) (*PluginsReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PluginsReply)
+	err := c.cc.Invoke(ctx, Admin_Plugins_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
@@ -101,6 +115,9 @@ type AdminServer interface {
 	Logout(context.Context, *LogoutRequest) (*LogoutReply, error)
 	// ConnectInfo tells how an initiator logs in, ready to paste.
 	ConnectInfo(context.Context, *ConnectInfoRequest) (*ConnectInfoReply, error)
+	// Plugins lists the plugin processes and what waits on each. It asks no plugin and no reactor, so that it answers
+	// though one of them hangs.
+	Plugins(context.Context, *PluginsRequest) (*PluginsReply, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -122,6 +139,9 @@ func (UnimplementedAdminServer) Logout(context.Context, *LogoutRequest) (*Logout
 }
 func (UnimplementedAdminServer) ConnectInfo(context.Context, *ConnectInfoRequest) (*ConnectInfoReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method ConnectInfo not implemented")
+}
+func (UnimplementedAdminServer) Plugins(context.Context, *PluginsRequest) (*PluginsReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Plugins not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 func (UnimplementedAdminServer) testEmbeddedByValue()               {}
@@ -216,6 +236,24 @@ func _Admin_ConnectInfo_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_Plugins_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PluginsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).Plugins(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_Plugins_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).Plugins(ctx, req.(*PluginsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -238,6 +276,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ConnectInfo",
 			Handler:    _Admin_ConnectInfo_Handler,
+		},
+		{
+			MethodName: "Plugins",
+			Handler:    _Admin_Plugins_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

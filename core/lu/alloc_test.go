@@ -14,8 +14,8 @@ type lean struct {
 	good int
 }
 
-func (h *lean) NeedBuffer(t *Task, n uint64) { t.Buf = h.buf[:n]; h.u.DataReady(t) }
-func (h *lean) NeedData(t *Task, n uint64)   { t.Buf = h.buf[:n]; h.u.DataReady(t) }
+func (h *lean) NeedBuffer(t *Task, n uint64)     { t.Buf = h.buf[:n]; h.u.DataReady(t) }
+func (h *lean) NeedData(t *Task, n, room uint64) { t.Buf = h.buf[:room]; h.u.DataReady(t) }
 func (h *lean) Done(t *Task) {
 	if t.Status == scsi.StatusGood {
 		h.good++

@@ -25,8 +25,8 @@ func (r *rig) try(cdb []byte, out, in uint32, attr uint8) {
 
 // FuzzCommand: any CDB with any buffers.
 func FuzzCommand(f *testing.F) {
-	for i := range disk.rows {
-		row := &disk.rows[i]
+	for i := range disks[0].rows {
+		row := &disks[0].rows[i]
 		f.Add([]byte(row.Usage), uint32(512), uint32(512), uint8(0))
 	}
 	f.Add(scsi.AppendTransfer16(nil, scsi.OpWrite16, scsi.Extent{LBA: 1, Blocks: 3}, scsi.FlagFUA), uint32(1536), uint32(0), uint8(2))
@@ -49,7 +49,7 @@ func TestRandomCommandsOfKnownOpcodes(t *testing.T) {
 	r := greeted(t, cfg, testInfo())
 	rng := rand.New(rand.NewPCG(11, 12))
 	for range 6000 {
-		row := &disk.rows[rng.IntN(len(disk.rows))]
+		row := &disks[0].rows[rng.IntN(len(disks[0].rows))]
 		cdb := make([]byte, len(row.Usage))
 		for i := range cdb {
 			cdb[i] = byte(rng.Uint32()) & row.Usage[i]

@@ -49,7 +49,7 @@ func TestWhatIsNotInTheTableIsRefused(t *testing.T) {
 }
 
 func TestTableAgreesWithTheStandardsLengthsAndServiceActions(t *testing.T) {
-	for _, k := range []*kind{&disk, &missing, &wellKnown} {
+	for _, k := range []*kind{&disks[0], &disks[allFeatures], &missing, &wellKnown} {
 		for i := range k.rows {
 			r := &k.rows[i]
 			if len(r.Usage) != r.Op.CDBSize() || r.Usage[0] != byte(r.Op) {
@@ -72,8 +72,8 @@ func TestTableAgreesWithTheStandardsLengthsAndServiceActions(t *testing.T) {
 func TestEveryReservedBitIsRefusedAndPointedAt(t *testing.T) {
 	r := diskRig(t)
 	bits := 0
-	for i := range disk.rows {
-		row := &disk.rows[i]
+	for i := range disks[0].rows {
+		row := &disks[0].rows[i]
 		for at := 1; at < len(row.Usage); at++ {
 			for bit := range 8 {
 				mask := row.Usage[at]
@@ -220,8 +220,8 @@ func TestReportWithTimeoutsHasADescriptorForEach(t *testing.T) {
 // usage data of every command leads to a CDB that is not refused for its bits.
 func TestUsageDataIsTrue(t *testing.T) {
 	r := diskRig(t)
-	for i := range disk.rows {
-		row := &disk.rows[i]
+	for i := range disks[0].rows {
+		row := &disks[0].rows[i]
 		option := uint8(scsi.ReportByEither)
 		one := r.data(scsi.AppendReportOperations(nil, option, row.Op, row.SA, 512), 512)
 		usage := one[4:]

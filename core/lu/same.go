@@ -20,12 +20,15 @@ func (t *Task) locateSame(g *geometry) (n uint64, sense scsi.Sense) {
 	return t.locateExtent(g, e, g.limits.MaxWriteSame)
 }
 
-// startSame begins a WRITE SAME. A data-out buffer that is not one block is refused, one that is longer, too: what the
-// initiator thinks that it asked for is anybody's guess.
+// startSame begins a WRITE SAME. A data-out buffer that is not one block, or is there in spite of NDOB, is refused, though
+// it may be long enough: what the initiator thinks that it asked for is anybody's guess.
 func startSame(u *Unit, t *Task) {
 	g, c := u.dev.geo.Load(), t.cdb()
 	n, sense := t.locateSame(g)
-	bs := uint64(g.info.BlockSize)
+	data := uint64(g.info.BlockSize)
+	if c.NoData() {
+		data = 0
+	}
 	switch {
 	case !sense.IsZero():
 		u.fail(t, sense)
@@ -33,14 +36,13 @@ func startSame(u *Unit, t *Task) {
 	case g.info.ReadOnly || t.ReadOnly:
 		u.fail(t, scsi.Sense{Code: scsi.WriteProtected})
 		return
-	case !c.NoData() && t.OutLen != bs:
+	case t.OutLen != data:
 		u.fail(t, scsi.Sense{Code: scsi.InvalidFieldInIU})
 		return
 	}
-	t.state.left = int64(n)
-	if !c.NoData() {
-		t.Wanted = bs
-		u.needData(t, bs, g.sameRoom(n))
+	t.Wanted, t.state.left = data, int64(n)
+	if data > 0 {
+		u.needData(t, data, g.sameRoom(n))
 		return
 	}
 	switch t.state.op = g.sameOp(c, true); t.state.op {

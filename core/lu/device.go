@@ -152,7 +152,7 @@ func (d *Device) Update(info backstore.Info) error {
 	if now.capacity != before.capacity {
 		d.AttendAll(AttnCapacityChanged, 0)
 	}
-	if now.limits != before.limits || now.provisioning != before.provisioning || now.kind != before.kind {
+	if now.limits != before.limits || now.provisioning != before.provisioning {
 		d.AttendAll(AttnInquiryChanged, 0)
 	}
 	if info.ReadOnly != old.ReadOnly || info.WriteCache != old.WriteCache {

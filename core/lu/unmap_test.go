@@ -156,7 +156,7 @@ func TestUnmapOfAListThatChangesUnderWay(t *testing.T) {
 	log := r.asked()
 	list := scsi.AppendUnmapList(nil, scsi.Extent{LBA: 1, Blocks: 1}, scsi.Extent{LBA: 3, Blocks: 1})
 	c := r.start(scsi.AppendUnmap(nil, uint16(len(list))), list, 0)
-	copy(c.Buf, scsi.AppendUnmapList(nil, scsi.Extent{}, scsi.Extent{LBA: 1 << 55, Blocks: math.MaxUint32}))
+	copy(c.Buf, scsi.AppendUnmapList(nil, scsi.Extent{}, scsi.Extent{LBA: 1 << 55, Blocks: 1})) // byte 0, if it wrapped
 	copy(c.Buf[:8], bytes.Repeat([]byte{0xFF}, 8))
 	r.turn()
 	r.wantSense(c, scsi.LBAOutOfRange)

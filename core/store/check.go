@@ -46,12 +46,12 @@ func (g *Guard) checkOp(r *Request) backstore.Code {
 	return g.checkData(r, rule.data)
 }
 
-// checkExtent checks that a request is about whole blocks inside the store.
+// checkExtent checks that a request is about whole blocks inside the store. What is negative is larger than any store here.
 func (g *Guard) checkExtent(r *Request) backstore.Code {
 	bs := uint64(g.info.BlockSize)
 	n, off := uint64(r.Extent()), uint64(r.Off)
 	switch {
-	case r.Off < 0 || r.Extent() < 0 || n > g.size || off > g.size-n:
+	case n > g.size || off > g.size-n:
 		return backstore.CodeRange
 	case n == 0 || n%bs != 0 || off%bs != 0:
 		return backstore.CodeInvalid

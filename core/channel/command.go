@@ -19,8 +19,8 @@ func fixedSense(key, asc byte) [18]byte {
 	return [18]byte{0: 0x70, 2: key, 7: 10, 12: asc}
 }
 
-// need starts to get a buffer of n bytes for the handler.
-func (m *Machine) need(s *slot, n uint32, out bool) {
+// need starts to get a buffer for the handler: of n bytes, or of room if that is more.
+func (m *Machine) need(s *slot, n, room uint32, out bool) {
 	if s.buffer || s.fate != fateNormal {
 		m.stats.Ignored++ // a second buffer, or ActAbort is on its way to the handler
 		return
@@ -31,7 +31,7 @@ func (m *Machine) need(s *slot, n uint32, out bool) {
 	}
 	s.out, s.leased = out, n
 	s.state = waitBuffer
-	m.emit(Action{Kind: ActLease, Slot: s.handle(), N: n})
+	m.emit(Action{Kind: ActLease, Slot: s.handle(), N: max(n, room)})
 }
 
 // leased goes on with a command that has got its buffer.

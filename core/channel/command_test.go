@@ -229,6 +229,25 @@ func TestDataOutIsCutToTheInitiatorsBuffer(t *testing.T) {
 	r.want(r.on(EvBuffer, 1), "fetch 0:512")
 }
 
+func TestRoomMakesTheBufferLargerNotTheData(t *testing.T) {
+	for _, tt := range []struct {
+		n, room uint32
+		lease   string
+	}{{512, 8192, "lease 0:8192"}, {512, 0, "lease 0:512"}, {512, 100, "lease 0:512"}, {4096, 8192, "lease 0:8192"}} {
+		r := newRig(t, testConfig())
+		r.step(r.recv(write(1, 512)))
+		r.want(Event{Kind: EvNeedData, Slot: r.slot[1], N: tt.n, Room: tt.room}, tt.lease)
+		r.want(r.on(EvBuffer, 1), "fetch 0:512")
+		r = newRig(t, testConfig())
+		r.step(r.recv(writeImmediate(1, 512)))
+		r.want(Event{Kind: EvNeedData, Slot: r.slot[1], N: tt.n, Room: tt.room}, tt.lease)
+		r.want(r.on(EvBuffer, 1), "copy 0:512, ready 0")
+	}
+	r := newRig(t, testConfig())
+	r.step(r.recv(read(1, 512)))
+	r.want(Event{Kind: EvNeedBuffer, Slot: r.slot[1], N: 512, Room: 4096}, "lease 0:512")
+}
+
 func TestRefusedCommandGetsCheckConditionAndItsCreditBack(t *testing.T) {
 	wrap := srp.CmdFields{Tag: 1, LUN: lun(3), CDB: []byte{0x28}, In: direct(4096)}
 	wrap.In.List[0].Addr = ^uint64(0)

@@ -22,7 +22,7 @@
 //	the connection ended (the last completion)   EvDisconnected
 //	drain took too long                          EvDrainTimeout
 //	the handler wants a buffer of N for data-in  EvNeedBuffer, Slot, N
-//	the handler wants N bytes of data-out        EvNeedData, Slot, N
+//	the handler wants N bytes of data-out        EvNeedData, Slot, N, Room
 //	a lease was granted                          EvBuffer, Slot
 //	a lease waited in vain                       EvBufferRefused, Slot
 //	the handler finished a command               EvFinished, Slot, Result

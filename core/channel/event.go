@@ -34,7 +34,7 @@ const (
 	EvDisconnected               // all work has completed, or never will
 	EvDrainTimeout               // ignored before LoggingOut
 	EvNeedBuffer                 // Slot, N; this or EvNeedData at most once a command
-	EvNeedData                   // Slot, N; more than the initiator's buffer is cut to it
+	EvNeedData                   // Slot, N, Room; N beyond the initiator's buffer is cut to it
 	EvBuffer                     // Slot
 	EvBufferRefused              // Slot: the command ends with BUSY
 	EvFinished                   // Slot, Result
@@ -55,6 +55,7 @@ type Event struct {
 	Buf     uint32
 	Op      uint32
 	N       uint32
+	Room    uint32 // of EvNeedData: the size of the buffer, if that is more than N
 	IU      []byte // stays in place until ActRepost of Buf, or ActClosed
 	Result  Result
 	Scope   Scope

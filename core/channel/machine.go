@@ -159,9 +159,9 @@ func (m *Machine) slotEvent(ev *Event) {
 	}
 	switch {
 	case ev.Kind == EvNeedBuffer && s.state == executing:
-		m.need(s, ev.N, false)
+		m.need(s, ev.N, 0, false)
 	case ev.Kind == EvNeedData && s.state == executing:
-		m.need(s, ev.N, true)
+		m.need(s, ev.N, ev.Room, true)
 	case ev.Kind == EvBuffer && s.state == waitBuffer:
 		m.leased(s)
 	case ev.Kind == EvBufferRefused && s.state == waitBuffer:

@@ -37,11 +37,11 @@ func (c *Command) GetBuffer(a *ioctx.Arena, n uint64) {
 	c.ch.feed(&channel.Event{Kind: channel.EvNeedBuffer, Slot: c.slot, N: clamp32(n)})
 }
 
-// Fetch leases n bytes of a and fills them with the first n bytes of the initiator's data-out
-// buffer, of which there must be that many; Handler.DataReady follows, or Handler.Abort, as for GetBuffer.
-func (c *Command) Fetch(a *ioctx.Arena, n uint64) {
+// Fetch leases room bytes of a, at least n, and fills the first n of them from the initiator's data-out buffer, of
+// which there must be that many; Handler.DataReady follows, or Handler.Abort, as for GetBuffer.
+func (c *Command) Fetch(a *ioctx.Arena, n, room uint64) {
 	c.arena = a
-	c.ch.feed(&channel.Event{Kind: channel.EvNeedData, Slot: c.slot, N: clamp32(n)})
+	c.ch.feed(&channel.Event{Kind: channel.EvNeedData, Slot: c.slot, N: clamp32(n), Room: clamp32(room)})
 }
 
 // Data is the leased buffer, or nil.

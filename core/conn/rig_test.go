@@ -331,7 +331,7 @@ func (d *disk) Start(c *Command) {
 	case opRead:
 		c.GetBuffer(d.arena, n)
 	case opWrite, opFetch:
-		c.Fetch(d.arena, n)
+		c.Fetch(d.arena, n, n)
 	case opHold:
 		d.hold(c)
 	default:

@@ -50,7 +50,7 @@ func TestAnswersByteForByte(t *testing.T) {
 		{"READ CAPACITY(10)", "25 00 00 00 00 00 00 00 00 00", "00 00 07 ff 00 00 02 00"},
 		{"READ CAPACITY(16)", "9e 10 00 00 00 00 00 00 00 00 00 00 00 20 00 00", "00 00 00 00 00 00 07 ff 00 00 02 00" + zeros(20)},
 		{"MODE SENSE(6) caching", "1a 00 08 00 ff 00", "1f 00 10 08 00 00 08 00 00 00 02 00 08 12 04" + zeros(17)},
-		{"MODE SENSE(10) control", "5a 08 0a 00 00 00 00 00 ff 00", "00 12 00 10 00 00 00 00 0a 0a 02 10 00 00 00 00 ff ff 00 00"},
+		{"MODE SENSE(10) control", "5a 08 0a 00 00 00 00 00 ff 00", "00 12 00 10 00 00 00 00 0a 0a 02 10 00 40 00 00 ff ff 00 00"},
 		{"REQUEST SENSE", "03 00 00 00 ff 00", "70 00 00 00 00 00 00 0a" + zeros(10)},
 		{"REQUEST SENSE, descriptors", "03 01 00 00 ff 00", "72 00 00 00 00 00 00 00"},
 		{"REPORT LUNS", "a0 00 00 00 00 00 00 00 01 00 00 00", "00 00 00 00 00 00 00 00"},

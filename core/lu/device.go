@@ -56,10 +56,14 @@ type Device struct {
 
 // geometry is what a device knows of its store. It is replaced as a whole.
 type geometry struct {
-	info      backstore.Info
-	capacity  scsi.Capacity
-	limits    scsi.BlockLimits
-	maxBlocks uint64
+	info         backstore.Info
+	kind         *kind
+	capacity     scsi.Capacity
+	limits       scsi.BlockLimits
+	provisioning scsi.Provisioning
+	maxBlocks    uint64
+	// chunk is how many bytes a WRITE SAME that becomes plain writes writes at a time.
+	chunk uint64
 }
 
 // NewDevice returns a device of a store that describes itself as info, which is a store.Guard's. Errors wrap
@@ -113,6 +117,7 @@ func (c *Config) measure(info backstore.Info) *geometry {
 		MaxTransfer:     longest / bs,
 		OptimalTransfer: optimal - optimal%grain,
 	}
+	g.usePowers(c, longest)
 	return g
 }
 
@@ -131,19 +136,24 @@ func (d *Device) MaxTransfer() uint32 {
 // Info is the store's description in force; zero for a device without a medium.
 func (d *Device) Info() backstore.Info { return d.geo.Load().info }
 
-// Update tells the device that its store describes itself anew. Every nexus learns of a change of capacity, or of
-// the values of mode pages, by a unit attention. Errors wrap ErrConfig; the block size cannot change.
+// Update tells the device that its store describes itself anew. Every nexus learns of a change of READ CAPACITY's data, of
+// the limits in VPD pages and the commands that there are, or of the values of mode pages, by a unit attention. Errors wrap ErrConfig; the block size cannot change.
 func (d *Device) Update(info backstore.Info) error {
-	old := d.geo.Load().info
+	before := d.geo.Load()
+	old := before.info
 	if err := d.cfg.check(info); err != nil {
 		return fmt.Errorf("logical unit %q: %w", d.cfg.Name, err)
 	}
 	if info.BlockSize != old.BlockSize {
 		return fmt.Errorf("logical unit %q: blocks of %d bytes, were %d: %w", d.cfg.Name, info.BlockSize, old.BlockSize, ErrConfig)
 	}
-	d.geo.Store(d.cfg.measure(info))
-	if info.Blocks != old.Blocks {
+	now := d.cfg.measure(info)
+	d.geo.Store(now)
+	if now.capacity != before.capacity {
 		d.AttendAll(AttnCapacityChanged, 0)
+	}
+	if now.limits != before.limits || now.provisioning != before.provisioning {
+		d.AttendAll(AttnInquiryChanged, 0)
 	}
 	if info.ReadOnly != old.ReadOnly || info.WriteCache != old.WriteCache {
 		d.AttendAll(AttnModeParametersChanged, 0)
@@ -152,7 +162,7 @@ func (d *Device) Update(info backstore.Info) error {
 }
 
 // Unit returns the device as one reactor uses it, with that reactor's guard before the store.
-func (d *Device) Unit(g *store.Guard) *Unit { return newUnit(d, &disk, g) }
+func (d *Device) Unit(g *store.Guard) *Unit { return newUnit(d, g) }
 
 // Stats counts what a device did.
 type Stats struct {

@@ -7,5 +7,6 @@
 //
 // An opcode is a row of the table in table.go and a handler in the file of its family; REPORT SUPPORTED OPERATION CODES
 // is answered from the same rows, and a CDB bit that a row's usage mask does not have is refused. What is not in the
-// table is refused. What a store answers becomes status and sense in sense.go and nowhere else.
+// table is refused. A disk whose store can do more has more rows: its features follow from the powers in the store's Info,
+// as do its VPD pages. What a store answers becomes status and sense in sense.go and nowhere else.
 package lu

@@ -11,16 +11,16 @@ func buildInquiry(u *Unit, t *Task, b []byte) ([]byte, scsi.Sense) {
 	c := t.cdb()
 	page, vital := c[2], c[1]&1 != 0
 	switch {
-	case !vital && page != 0, vital && !slices.Contains(u.kind.pages, page):
+	case !vital && page != 0, vital && !slices.Contains(u.kind().pages, page):
 		return b, scsi.InvalidField(2, scsi.NoBit)
 	case !vital:
-		return scsi.AppendStandardInquiry(b, u.kind.peripheral, &u.dev.cfg.Identity), scsi.Sense{}
+		return scsi.AppendStandardInquiry(b, u.kind().peripheral, &u.dev.cfg.Identity), scsi.Sense{}
 	}
 	return u.appendVPD(b, t, page), scsi.Sense{}
 }
 
 func (u *Unit) appendVPD(b []byte, t *Task, page uint8) []byte {
-	p, id := u.kind.peripheral, &u.dev.cfg.Identity
+	p, id := u.kind().peripheral, &u.dev.cfg.Identity
 	switch page {
 	case scsi.VPDSerial:
 		return scsi.AppendVPDSerial(b, p, id.Serial)
@@ -33,8 +33,8 @@ func (u *Unit) appendVPD(b []byte, t *Task, page uint8) []byte {
 	case scsi.VPDCharacteristics:
 		return scsi.AppendVPDCharacteristics(b, p, u.dev.cfg.Rotation)
 	case scsi.VPDProvisioning:
-		return scsi.AppendVPDProvisioning(b, p)
+		return u.dev.geo.Load().provisioning.AppendVPD(b, p)
 	default:
-		return scsi.AppendVPDSupported(b, p, u.kind.pages)
+		return scsi.AppendVPDSupported(b, p, u.kind().pages)
 	}
 }

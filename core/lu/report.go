@@ -20,7 +20,7 @@ func buildReportLUNs(u *Unit, t *Task, b []byte) ([]byte, scsi.Sense) {
 
 // readyReportLUNs answers, and takes the reason to ask away.
 func readyReportLUNs(u *Unit, t *Task) {
-	if u.kind.attentions && t.cdb()[2] != scsi.ReportWellKnown {
+	if u.kind().attentions && t.cdb()[2] != scsi.ReportWellKnown {
 		if n := u.dev.nexuses.get(t.Nexus); n != nil {
 			n.clear(AttnLUNsChanged)
 		}
@@ -30,20 +30,20 @@ func readyReportLUNs(u *Unit, t *Task) {
 
 // buildReportOperations appends what the table says (SPC-4 6.35).
 func buildReportOperations(u *Unit, t *Task, b []byte) ([]byte, scsi.Sense) {
-	q := t.cdb().OperationsRequest()
+	q, k := t.cdb().OperationsRequest(), u.kind()
 	actions := q.Op.HasServiceAction()
 	switch {
 	case q.Options == scsi.ReportEvery:
-		return u.kind.appendAll(b, q.Timeouts), scsi.Sense{}
+		return k.appendAll(b, q.Timeouts), scsi.Sense{}
 	case q.Options > scsi.ReportByEither,
 		q.Options == scsi.ReportByOpcode && actions,
 		q.Options == scsi.ReportByServiceAction && !actions:
 		return b, scsi.InvalidField(2, 2)
 	}
-	r := u.kind.index[q.Op]
+	r := k.index[q.Op]
 	switch {
 	case actions && q.SA <= 0x1F:
-		r = u.kind.actions[actionKey(q.Op, q.SA)]
+		r = k.actions[actionKey(q.Op, q.SA)]
 	case actions, q.Options == scsi.ReportByEither && q.SA != 0:
 		r = nil
 	}

@@ -45,6 +45,9 @@ type rig struct {
 
 const testBlocks = 2048
 
+// everyPower is all that a disk can use.
+const everyPower = backstore.PowerUnmap | backstore.PowerWriteZeroes | backstore.PowerCompareAndWrite | backstore.PowerWriteSame
+
 func testInfo() backstore.Info {
 	return backstore.Info{BlockSize: 512, Blocks: testBlocks, FUA: true, WriteCache: true}
 }
@@ -57,8 +60,11 @@ func testConfig() Config {
 
 func newRig(t testing.TB, cfg Config, info backstore.Info) *rig {
 	t.Helper()
-	r := &rig{t: t, mem: store.NewMemoryInfo(info)}
-	r.b = storetest.Wrap(store.NewLocal(r.mem, 256))
+	r := &rig{t: t}
+	p := store.NewPowered(info)
+	r.mem = p.Memory
+	r.b = storetest.Wrap(store.NewLocal(p, 256))
+	r.b.Hide = ^info.Powers
 	g, err := store.Open(r.b, store.Config{Name: cfg.Name})
 	if err != nil {
 		t.Fatal(err)
@@ -84,11 +90,14 @@ func diskRig(t testing.TB) *rig {
 	return greeted(t, testConfig(), testInfo())
 }
 
-func (r *rig) NeedBuffer(t *Task, n uint64) { r.lease(t, n, false) }
-func (r *rig) NeedData(t *Task, n uint64)   { r.lease(t, n, true) }
+func (r *rig) NeedBuffer(t *Task, n uint64)     { r.lease(t, n, n, false) }
+func (r *rig) NeedData(t *Task, n, room uint64) { r.lease(t, n, room, true) }
 
-func (r *rig) lease(t *Task, n uint64, forData bool) {
+func (r *rig) lease(t *Task, data, n uint64, forData bool) {
 	c := r.cmds[t.Slot]
+	if data > n {
+		r.t.Fatalf("% x: asked for %d bytes in a buffer of %d", t.CDB, data, n)
+	}
 	if c.asked != 0 || n == 0 || n > MaxMaxTransfer {
 		r.t.Fatalf("% x: asked for a buffer of %d after one of %d", t.CDB, n, c.asked)
 	}
@@ -96,10 +105,10 @@ func (r *rig) lease(t *Task, n uint64, forData bool) {
 	c.mem = bytes.Repeat([]byte{canary}, int(n)+128)
 	t.Buf = c.mem[64 : 64+n : 64+n]
 	if forData {
-		if n > t.OutLen {
-			r.t.Fatalf("% x: asked for %d of %d bytes of data-out", t.CDB, n, t.OutLen)
+		if data > t.OutLen || data == 0 {
+			r.t.Fatalf("% x: asked for %d of %d bytes of data-out", t.CDB, data, t.OutLen)
 		}
-		copy(t.Buf, c.out)
+		copy(t.Buf[:data], c.out)
 	}
 	if !r.manual {
 		r.u.DataReady(t)

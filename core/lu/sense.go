@@ -24,6 +24,8 @@ func outcome(op backstore.Op, code backstore.Code) (scsi.Status, scsi.SenseCode)
 		return scsi.StatusCheckCondition, scsi.InvalidOpcode
 	case backstore.CodeAborted:
 		return scsi.StatusCheckCondition, scsi.CommandAborted
+	case backstore.CodeMiscompare:
+		return scsi.StatusCheckCondition, scsi.MiscompareDuringVerify
 	case backstore.CodeInvalid:
 		return scsi.StatusCheckCondition, scsi.InternalTargetFailure
 	}
@@ -37,7 +39,11 @@ func outcome(op backstore.Op, code backstore.Code) (scsi.Status, scsi.SenseCode)
 func (u *Unit) failStore(t *Task, op backstore.Op, code backstore.Code) {
 	status, sense := outcome(op, code)
 	if status == scsi.StatusCheckCondition {
-		u.fail(t, scsi.Sense{Code: sense})
+		s := scsi.Sense{Code: sense}
+		if code == backstore.CodeMiscompare {
+			s.HasInfo, s.Info = true, uint64(t.state.req.At) // SBC-3 5.2
+		}
+		u.fail(t, s)
 		return
 	}
 	t.Status, t.Sense = status, nil

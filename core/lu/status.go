@@ -30,8 +30,8 @@ func startRequestSense(u *Unit, t *Task) {
 }
 
 func readyRequestSense(u *Unit, t *Task) {
-	s := scsi.Sense{Code: u.kind.condition}
-	if u.kind.attentions {
+	s := scsi.Sense{Code: u.kind().condition}
+	if u.kind().attentions {
 		if n := u.dev.nexuses.get(t.Nexus); n != nil {
 			s.Code = n.take()
 		}

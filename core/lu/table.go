@@ -1,8 +1,10 @@
 package lu
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	"github.com/gosrpt/gosrpt/core/scsi"
 )
@@ -46,11 +48,7 @@ type kind struct {
 
 // The kinds of logical unit.
 var (
-	disk = newKind(kind{
-		rows: diskRows(), peripheral: scsi.PeripheralDisk, refusal: scsi.InvalidOpcode, attentions: true,
-		pages: []uint8{scsi.VPDSupported, scsi.VPDSerial, scsi.VPDIdentification, scsi.VPDExtended,
-			scsi.VPDBlockLimits, scsi.VPDCharacteristics, scsi.VPDProvisioning},
-	})
+	disks   = diskKinds()
 	missing = newKind(kind{
 		rows: missingRows(), peripheral: scsi.PeripheralNone, refusal: scsi.LUNNotSupported, condition: scsi.LUNNotSupported,
 		pages: []uint8{scsi.VPDSupported},
@@ -61,8 +59,48 @@ var (
 	})
 )
 
-// diskRows are the commands of a disk, in the order in which they are reported.
-func diskRows() []row {
+// diskKinds are the kinds of disk, by their features.
+func diskKinds() (kinds [allFeatures + 1]kind) {
+	for f := range kinds {
+		kinds[f] = newKind(kind{
+			rows: diskRows(features(f)), peripheral: scsi.PeripheralDisk, refusal: scsi.InvalidOpcode, attentions: true,
+			pages: []uint8{scsi.VPDSupported, scsi.VPDSerial, scsi.VPDIdentification, scsi.VPDExtended,
+				scsi.VPDBlockLimits, scsi.VPDCharacteristics, scsi.VPDProvisioning},
+		})
+	}
+	return kinds
+}
+
+// diskRows are the commands of a disk, in the order in which they are reported: that of their codes.
+func diskRows(f features) []row {
+	rows := append(everyDiskRows(), featureRows(f)...)
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.Op, b.Op) })
+	return rows
+}
+
+// featureRows are the commands of a disk that depend on its store. Nothing can be anchored, so ANCHOR is refused; so is the UNMAP
+// bit where nothing can be unmapped.
+func featureRows(f features) (rows []row) {
+	mayUnmap := byte(0)
+	if f.has(featureUnmap) {
+		mayUnmap = scsi.FlagUNMAP
+		rows = append(rows, makeRow(row{start: startUnmap, ready: readyUnmap, stored: (*Unit).stepUnmap}, scsi.OpUnmap, slow,
+			[]byte{0, 0, 0, 0, 0, 0x1F, 0xFF, 0xFF, 0}))
+	}
+	if f.has(featureSame) {
+		rows = append(rows,
+			same(scsi.OpWriteSame10, mayUnmap, 0xFF, 0xFF, 0xFF, 0xFF, 0x1F, 0xFF, 0xFF, 0),
+			same(scsi.OpWriteSame16, mayUnmap|scsi.FlagNDOB, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x1F, 0))
+	}
+	if f.has(featureCompare) {
+		rows = append(rows, makeRow(row{start: startCompare, ready: readyCompare, stored: storedWrite}, scsi.OpCompareAndWrite, slow,
+			[]byte{0x18, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0xFF, 0x1F, 0}))
+	}
+	return rows
+}
+
+// everyDiskRows are the commands of every disk.
+func everyDiskRows() []row {
 	return []row{
 		testUnitReadyRow(),
 		requestSenseRow(),
@@ -129,6 +167,10 @@ func read(op scsi.Opcode, mask ...byte) row {
 
 func write(op scsi.Opcode, mask ...byte) row {
 	return makeRow(row{start: startWrite, ready: readyWrite, stored: storedWrite}, op, slow, mask)
+}
+
+func same(op scsi.Opcode, mask ...byte) row {
+	return makeRow(row{start: startSame, ready: readySame, stored: storedSame}, op, slow, mask)
 }
 
 func synchronize(op scsi.Opcode, mask ...byte) row {

@@ -1,10 +1,12 @@
 package lu
 
 import (
+	"bytes"
 	"encoding/binary"
 	"testing"
 
 	"github.com/gosrpt/gosrpt/core/scsi"
+	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
 
 // supported says what a disk answers, independently of the table: opcode, or opcode and service action.
@@ -14,42 +16,72 @@ var supported = map[int]bool{
 	0x9E10: true, 0xA30C: true,
 }
 
-func isSupported(op, sa int) (command, opcode bool) {
+// supportedWith says what a disk with features answers beyond that.
+var supportedWith = map[int]features{0x41: featureSame, 0x42: featureUnmap, 0x89: featureCompare, 0x93: featureSame}
+
+func isSupported(f features, op, sa int) (command, opcode bool) {
 	switch op {
 	case 0x9E, 0xA3:
 		return supported[op<<8|sa], true
 	}
-	return supported[op], supported[op]
+	command = supported[op] || supportedWith[op]&f != 0
+	return command, command
+}
+
+// powersFor are powers with which a disk has features; unmap brings WRITE SAME with it.
+var powersFor = map[features]backstore.Powers{
+	0:                            0,
+	featureSame:                  backstore.PowerWriteZeroes,
+	featureCompare:               backstore.PowerCompareAndWrite,
+	featureUnmap | featureSame:   backstore.PowerUnmap,
+	featureSame | featureCompare: backstore.PowerWriteSame | backstore.PowerCompareAndWrite,
+	allFeatures:                  everyPower,
+}
+
+// eachDisk calls f with a disk of each kind that there can be.
+func eachDisk(t *testing.T, f func(t *testing.T, r *rig, k *kind, has features)) {
+	for has, powers := range powersFor {
+		t.Run(powers.String(), func(t *testing.T) {
+			info := testInfo()
+			info.Powers = powers
+			r := greeted(t, testConfig(), info)
+			if r.u.kind() != &disks[has] {
+				t.Fatalf("powers %v make another kind of disk", powers)
+			}
+			f(t, r, &disks[has], has)
+		})
+	}
 }
 
 // Every opcode with every service action: what is not supported is refused, as the operation code if nobody has it, else
 // as the service action.
 func TestWhatIsNotInTheTableIsRefused(t *testing.T) {
-	r := diskRig(t)
-	for op := range 256 {
-		for sa := range 32 {
-			cdb := make([]byte, 16)
-			cdb[0], cdb[1] = byte(op), byte(sa)
-			command, opcode := isSupported(op, sa)
-			if command {
-				continue
-			}
-			c := r.run(cdb, make([]byte, 512), 512)
-			switch {
-			case !opcode:
-				r.wantSense(c, scsi.InvalidOpcode)
-			default:
-				r.wantField(c, 1, 4)
-			}
-			if c.asked != 0 {
-				t.Fatalf("% x: asked for a buffer", cdb)
+	eachDisk(t, func(t *testing.T, r *rig, _ *kind, has features) {
+		for op := range 256 {
+			for sa := range 32 {
+				cdb := make([]byte, 16)
+				cdb[0], cdb[1] = byte(op), byte(sa)
+				command, opcode := isSupported(has, op, sa)
+				if command {
+					continue
+				}
+				c := r.run(cdb, make([]byte, 512), 512)
+				switch {
+				case !opcode:
+					r.wantSense(c, scsi.InvalidOpcode)
+				default:
+					r.wantField(c, 1, 4)
+				}
+				if c.asked != 0 {
+					t.Fatalf("% x: asked for a buffer", cdb)
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestTableAgreesWithTheStandardsLengthsAndServiceActions(t *testing.T) {
-	for _, k := range []*kind{&disk, &missing, &wellKnown} {
+	for _, k := range []*kind{&disks[0], &disks[allFeatures], &missing, &wellKnown} {
 		for i := range k.rows {
 			r := &k.rows[i]
 			if len(r.Usage) != r.Op.CDBSize() || r.Usage[0] != byte(r.Op) {
@@ -70,33 +102,39 @@ func TestTableAgreesWithTheStandardsLengthsAndServiceActions(t *testing.T) {
 
 // Each bit that the usage mask does not have, set alone, is refused with a pointer at it.
 func TestEveryReservedBitIsRefusedAndPointedAt(t *testing.T) {
-	r := diskRig(t)
-	bits := 0
-	for i := range disk.rows {
-		row := &disk.rows[i]
-		for at := 1; at < len(row.Usage); at++ {
-			for bit := range 8 {
-				mask := row.Usage[at]
-				if at == 1 && row.HasSA {
-					mask |= 0x1F
-				}
-				if mask>>bit&1 != 0 {
-					continue
-				}
-				cdb := make([]byte, len(row.Usage))
-				cdb[0] = byte(row.Op)
-				if row.HasSA {
-					cdb[1] = byte(row.SA)
-				}
-				cdb[at] |= 1 << bit
-				r.wantField(r.run(cdb, nil, 0), uint16(at), int8(bit))
-				bits++
+	eachDisk(t, func(t *testing.T, r *rig, k *kind, _ features) {
+		bits := 0
+		for i := range k.rows {
+			bits += tryReservedBits(r, &k.rows[i])
+		}
+		if bits < 500 {
+			t.Errorf("only %d bits tried", bits)
+		}
+	})
+}
+
+// tryReservedBits returns how many bits of a row's CDB it has tried.
+func tryReservedBits(r *rig, row *row) (bits int) {
+	for at := 1; at < len(row.Usage); at++ {
+		for bit := range 8 {
+			mask := row.Usage[at]
+			if at == 1 && row.HasSA {
+				mask |= 0x1F
 			}
+			if mask>>bit&1 != 0 {
+				continue
+			}
+			cdb := make([]byte, len(row.Usage))
+			cdb[0] = byte(row.Op)
+			if row.HasSA {
+				cdb[1] = byte(row.SA)
+			}
+			cdb[at] |= 1 << bit
+			r.wantField(r.run(cdb, nil, 0), uint16(at), int8(bit))
+			bits++
 		}
 	}
-	if bits < 500 {
-		t.Errorf("only %d bits tried", bits)
-	}
+	return bits
 }
 
 // Bytes behind the CDB proper are not looked at: SRP's field has always 16.
@@ -140,29 +178,32 @@ func reported(t *testing.T, list []byte, entry int) map[int]int {
 }
 
 func TestReportedOperationsAreThoseThatAreExecuted(t *testing.T) {
-	r := diskRig(t)
-	list := r.data(scsi.AppendReportOperations(nil, scsi.ReportEvery, 0, 0, 4096), 4096)
-	cmds := reported(t, list, 8)
-	for op := range 256 {
-		for sa := range 32 {
-			key := op
-			if scsi.Opcode(op).HasServiceAction() {
-				key = op<<8 | sa
-			}
-			want, _ := isSupported(op, sa)
-			if size, listed := cmds[key]; listed != want || listed && size != scsi.Opcode(op).CDBSize() {
-				t.Fatalf("%02x/%02x: listed %v with %d bytes, supported %v", op, sa, listed, size, want)
+	eachDisk(t, func(t *testing.T, r *rig, k *kind, has features) {
+		list := r.data(scsi.AppendReportOperations(nil, scsi.ReportEvery, 0, 0, 4096), 4096)
+		cmds := reported(t, list, 8)
+		for op := range 256 {
+			for sa := range 32 {
+				key := op
+				if scsi.Opcode(op).HasServiceAction() {
+					key = op<<8 | sa
+				}
+				want, _ := isSupported(has, op, sa)
+				if size, listed := cmds[key]; listed != want || listed && size != scsi.Opcode(op).CDBSize() {
+					t.Fatalf("%02x/%02x: listed %v with %d bytes, supported %v", op, sa, listed, size, want)
+				}
 			}
 		}
-	}
-	if len(cmds) != len(supported) {
-		t.Errorf("%d listed, %d supported", len(cmds), len(supported))
-	}
+		if len(cmds) != len(k.rows) || has == 0 && len(cmds) != len(supported) {
+			t.Errorf("%d listed of %d rows, %d supported by every disk", len(cmds), len(k.rows), len(supported))
+		}
+	})
 }
 
 func TestReportOneOperation(t *testing.T) {
 	read10 := []byte{0, 3, 0, 10, 0x28, 0x18, 255, 255, 255, 255, 0x1F, 255, 255, 0}
 	rc16 := []byte{0, 3, 0, 16, 0x9E, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 0, 0}
+	same16 := append([]byte{0, 3, 0, 16, 0x93, 0x09}, bytes.Repeat([]byte{0xFF}, 12)...)
+	same16 = append(same16, 0x1F, 0)
 	none := []byte{0, 1, 0, 0}
 	timeouts := []byte{0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, slow}
 	tests := []struct {
@@ -186,11 +227,18 @@ func TestReportOneOperation(t *testing.T) {
 		{"by either, without", 3, scsi.OpRead10, 0, read10},
 		{"by either, with", 3, scsi.OpServiceActionIn16, 0x10, rc16},
 		{"by either, service action where there is none", 3, scsi.OpRead10, 1, none},
+		{"WRITE SAME(10)", 1, scsi.OpWriteSame10, 0, []byte{0, 3, 0, 10, 0x41, 0x08, 255, 255, 255, 255, 0x1F, 255, 255, 0}},
+		{"WRITE SAME(16)", 1, scsi.OpWriteSame16, 0, same16},
+		{"UNMAP", 1, scsi.OpUnmap, 0, []byte{0, 3, 0, 10, 0x42, 0, 0, 0, 0, 0, 0x1F, 255, 255, 0}},
+		{"COMPARE AND WRITE", 1, scsi.OpCompareAndWrite, 0,
+			[]byte{0, 3, 0, 16, 0x89, 0x18, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 255, 0x1F, 0}},
 		{"by either, unsupported", 3, scsi.OpMaintenanceIn, 0x0A, none},
 		{"reserved option 4", 4, scsi.OpRead10, 0, nil},
 		{"reserved option 7", 7, scsi.OpRead10, 0, nil},
 	}
-	r := diskRig(t)
+	info := testInfo()
+	info.Powers = everyPower
+	r := greeted(t, testConfig(), info)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := r.run(scsi.AppendReportOperations(nil, tt.options, tt.op, tt.sa, 512), nil, 512)
@@ -219,26 +267,26 @@ func TestReportWithTimeoutsHasADescriptorForEach(t *testing.T) {
 
 // usage data of every command leads to a CDB that is not refused for its bits.
 func TestUsageDataIsTrue(t *testing.T) {
-	r := diskRig(t)
-	for i := range disk.rows {
-		row := &disk.rows[i]
-		option := uint8(scsi.ReportByEither)
-		one := r.data(scsi.AppendReportOperations(nil, option, row.Op, row.SA, 512), 512)
-		usage := one[4:]
-		for at := 1; at < len(usage); at++ {
-			cdb := make([]byte, len(usage))
-			cdb[0] = usage[0]
-			if row.HasSA {
-				cdb[1] = byte(row.SA)
-			}
-			cdb[at] |= usage[at]
-			c := r.run(cdb, nil, 0)
-			if c.Status != scsi.StatusCheckCondition {
-				continue
-			}
-			if s := r.sense(c); s.HasField && int(s.Field.Byte) == at && s.Field.Bit != scsi.NoBit && row.build == nil {
-				t.Errorf("%v: bits %02x of byte %d are reported and refused", row.Op, usage[at], at)
+	eachDisk(t, func(t *testing.T, r *rig, k *kind, _ features) {
+		for i := range k.rows {
+			row := &k.rows[i]
+			one := r.data(scsi.AppendReportOperations(nil, scsi.ReportByEither, row.Op, row.SA, 512), 512)
+			usage := one[4:]
+			for at := 1; at < len(usage); at++ {
+				cdb := make([]byte, len(usage))
+				cdb[0] = usage[0]
+				if row.HasSA {
+					cdb[1] = byte(row.SA)
+				}
+				cdb[at] |= usage[at]
+				c := r.run(cdb, nil, 0)
+				if c.Status != scsi.StatusCheckCondition {
+					continue
+				}
+				if s := r.sense(c); s.HasField && int(s.Field.Byte) == at && s.Field.Bit != scsi.NoBit && row.build == nil {
+					t.Errorf("%v: bits %02x of byte %d are reported and refused", row.Op, usage[at], at)
+				}
 			}
 		}
-	}
+	})
 }

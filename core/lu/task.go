@@ -3,6 +3,7 @@ package lu
 import (
 	"github.com/gosrpt/gosrpt/core/scsi"
 	"github.com/gosrpt/gosrpt/core/store"
+	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
 
 // Task is one SCSI command on its way through a logical unit. It is embedded in the channel's
@@ -67,9 +68,9 @@ type NexusID uint64
 type Host interface {
 	// NeedBuffer asks for a data buffer of n bytes for data-in; n > 0.
 	NeedBuffer(t *Task, n uint64)
-	// NeedData asks for a data buffer of n bytes filled with the first n bytes of the initiator's data-out
-	// buffer; 0 < n <= t.OutLen.
-	NeedData(t *Task, n uint64)
+	// NeedData asks for a data buffer of room bytes, at least n, whose first n are the first of the initiator's data-out
+	// buffer; 0 < n <= t.OutLen. The others may have any content.
+	NeedData(t *Task, n, room uint64)
 	// Done ends the task. The host owns it, and Buf, again.
 	Done(t *Task)
 }
@@ -95,8 +96,13 @@ type taskState struct {
 	off int64
 	// flush is a flush that has to come before the read, or after the write.
 	flush bool
-	req   store.Request
-	next  *Task // in the unit's queue of held tasks
+	// op and left are what a WRITE SAME asks the store for, and how many bytes of the store it still has to change.
+	op   backstore.Op
+	left int64
+	// item is the next of the items descriptors of an UNMAP.
+	item, items int
+	req         store.Request
+	next        *Task // in the unit's queue of held tasks
 }
 
 // cdb is the CDB proper, in the length of its opcode. There is a row, so there is a length.

@@ -5,15 +5,18 @@ import (
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
 
-// locate checks what READ and WRITE have in common, sets the offset, and returns how many bytes the CDB is about.
-func (t *Task) locate(g *geometry) (n uint64, sense scsi.Sense) {
-	c := t.cdb()
-	e := c.Extent()
+// locate checks what commands with an extent have in common, of which most is the longest in blocks, sets the offset,
+// and returns how many bytes of the store the CDB is about.
+func (t *Task) locate(g *geometry, most uint64) (n uint64, sense scsi.Sense) {
+	return t.locateExtent(g, t.cdb().Extent(), most)
+}
+
+func (t *Task) locateExtent(g *geometry, e scsi.Extent, most uint64) (n uint64, sense scsi.Sense) {
 	switch {
 	case !e.Within(g.info.Blocks):
 		return 0, scsi.Sense{Code: scsi.LBAOutOfRange}
-	case e.Blocks > g.maxBlocks:
-		return 0, scsi.InvalidField(c.LengthByte(), scsi.NoBit)
+	case e.Blocks > most:
+		return 0, scsi.InvalidField(t.cdb().LengthByte(), scsi.NoBit)
 	}
 	bs := uint64(g.info.BlockSize)
 	t.state.off = int64(e.LBA * bs)
@@ -24,7 +27,7 @@ func (t *Task) locate(g *geometry) (n uint64, sense scsi.Sense) {
 // the blocks that it needs are read.
 func startRead(u *Unit, t *Task) {
 	g := u.dev.geo.Load()
-	n, sense := t.locate(g)
+	n, sense := t.locate(g, g.maxBlocks)
 	switch {
 	case !sense.IsZero():
 		u.fail(t, sense)
@@ -69,7 +72,7 @@ func storedRead(u *Unit, t *Task) {
 // what it asked for, answered with GOOD, would be a loss that it may not notice.
 func startWrite(u *Unit, t *Task) {
 	g := u.dev.geo.Load()
-	n, sense := t.locate(g)
+	n, sense := t.locate(g, g.maxBlocks)
 	switch {
 	case !sense.IsZero():
 		u.fail(t, sense)
@@ -86,11 +89,13 @@ func startWrite(u *Unit, t *Task) {
 		u.finish(t)
 		return
 	}
-	u.needData(t, n)
+	u.needData(t, n, n)
 }
 
-// readyWrite writes. FUA is the store's business if it can, else a flush after the write.
-func readyWrite(u *Unit, t *Task) {
+func readyWrite(u *Unit, t *Task) { u.submitDurable(t, backstore.OpWrite) }
+
+// submitDurable gives the store a request that writes. FUA is the store's business if it can, else a flush after the write.
+func (u *Unit) submitDurable(t *Task, op backstore.Op) {
 	info := &u.dev.geo.Load().info
 	var flags backstore.Flags
 	if t.cdb().FUA() {
@@ -100,7 +105,7 @@ func readyWrite(u *Unit, t *Task) {
 			t.state.flush = info.WriteCache
 		}
 	}
-	u.submit(t, backstore.OpWrite, flags)
+	u.submit(t, op, flags)
 }
 
 func storedWrite(u *Unit, t *Task) {

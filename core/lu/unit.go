@@ -9,7 +9,6 @@ import (
 // Unit is one reactor's part of a logical unit. All its methods are called in that reactor's goroutine.
 type Unit struct {
 	dev   *Device
-	kind  *kind
 	store *store.Guard // nil where there is no medium
 	queue taskQueue
 
@@ -17,33 +16,36 @@ type Unit struct {
 	luns    []uint64 // where LUNs are listed
 }
 
-func newUnit(d *Device, k *kind, g *store.Guard) *Unit {
-	return &Unit{dev: d, kind: k, store: g, scratch: make([]byte, 0, 1024)}
+func newUnit(d *Device, g *store.Guard) *Unit {
+	return &Unit{dev: d, store: g, scratch: make([]byte, 0, 1024)}
 }
 
 // NewMissing returns a unit that answers for LUNs where there is no logical unit: INQUIRY and REPORT LUNS are
 // answered, everything else says that the LUN is not supported. Names may be empty but for their characters, see
 // scsi.Identity.Validate; the serial and the NAA name are not used.
 func NewMissing(names scsi.Identity, inv Inventory) *Unit {
-	return newUnit(bare(names, inv), &missing, nil)
+	return newUnit(bare(names, inv, &missing), nil)
 }
 
 // NewWellKnown returns a unit for scsi.WellKnownReportLUNs. Names are as for NewMissing.
 func NewWellKnown(names scsi.Identity, inv Inventory) *Unit {
-	return newUnit(bare(names, inv), &wellKnown, nil)
+	return newUnit(bare(names, inv, &wellKnown), nil)
 }
 
 // bare is a device without a medium.
-func bare(names scsi.Identity, inv Inventory) *Device {
+func bare(names scsi.Identity, inv Inventory, k *kind) *Device {
 	names.Serial, names.NAA = "", scsi.NAA{}
 	d := &Device{cfg: Config{Identity: names, Inventory: inv}}
 	d.nexuses.init(0)
-	d.geo.Store(&geometry{})
+	d.geo.Store(&geometry{kind: k})
 	return d
 }
 
 // Device is the logical unit, shared by the reactors.
 func (u *Unit) Device() *Device { return u.dev }
+
+// kind is what sort of logical unit this is, with the commands that it has now.
+func (u *Unit) kind() *kind { return u.dev.geo.Load().kind }
 
 // Store is the reactor's guard before the store; nil if the unit has no medium.
 func (u *Unit) Store() *store.Guard { return u.store }
@@ -66,6 +68,7 @@ func (u *Unit) Start(t *Task) {
 // execute decodes the CDB and starts the command.
 func (u *Unit) execute(t *Task) {
 	t.state.phase = phaseActive
+	k := u.kind()
 	switch {
 	case len(t.CDB) < scsi.MaxCDB:
 		u.fail(t, scsi.Sense{Code: scsi.InternalTargetFailure})
@@ -74,10 +77,10 @@ func (u *Unit) execute(t *Task) {
 		// There is never an ACA condition, as NORMACA is 0 (SAM-5 8.6.5).
 		u.fail(t, scsi.Sense{Code: scsi.InvalidMessage})
 		return
-	case u.kind.attentions && !u.attend(t):
+	case k.attentions && !u.attend(t):
 		return
 	}
-	r, sense := u.kind.find(t.CDB)
+	r, sense := k.find(t.CDB)
 	if r == nil {
 		u.fail(t, sense)
 		return
@@ -149,19 +152,25 @@ func (u *Unit) needBuffer(t *Task, n uint64) {
 	t.Host.NeedBuffer(t, n)
 }
 
-// needData asks the Host for the initiator's data.
-func (u *Unit) needData(t *Task, n uint64) {
-	t.state.phase, t.state.need = phaseBuffer, n
-	t.Host.NeedData(t, n)
+// needData asks the Host for n bytes of the initiator's data, in a buffer of room bytes.
+func (u *Unit) needData(t *Task, n, room uint64) {
+	t.state.phase, t.state.need = phaseBuffer, room
+	t.Host.NeedData(t, n, room)
 }
 
-// submit gives the store the task's next request.
+// submit gives the store a request about the task's whole buffer, or a flush.
 func (u *Unit) submit(t *Task, op backstore.Op, flags backstore.Flags) {
-	q := &t.state.req
-	q.Op, q.Flags, q.Off, q.Data = op, flags, 0, nil
-	if op != backstore.OpFlush {
-		q.Off, q.Data = t.state.off, t.Buf[:t.state.need]
+	if op == backstore.OpFlush {
+		u.ask(t, op, flags, 0, nil, 0)
+		return
 	}
+	u.ask(t, op, flags, t.state.off, t.Buf[:t.state.need], 0)
+}
+
+// ask gives the store the task's next request; see backstore.Request.
+func (u *Unit) ask(t *Task, op backstore.Op, flags backstore.Flags, off int64, data []byte, n int64) {
+	q := &t.state.req
+	q.Op, q.Flags, q.Off, q.Data, q.N = op, flags, off, data, n
 	q.Owner, q.User = (*storeSide)(u), t
 	t.state.phase = phaseStore
 	if code := u.store.Submit(q); code != backstore.CodeOK {

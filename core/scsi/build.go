@@ -9,7 +9,7 @@ func AppendTransfer6(b []byte, op Opcode, e Extent) []byte {
 	return append(b, byte(op), byte(e.LBA>>16)&0x1F, byte(e.LBA>>8), byte(e.LBA), byte(e.Blocks), 0)
 }
 
-// AppendTransfer10 appends READ(10), WRITE(10) or SYNCHRONIZE CACHE(10) with flags as byte 1.
+// AppendTransfer10 appends READ(10), WRITE(10), WRITE SAME(10) or SYNCHRONIZE CACHE(10) with flags as byte 1.
 func AppendTransfer10(b []byte, op Opcode, e Extent, flags byte) []byte {
 	b = append(b, byte(op), flags)
 	b = binary.BigEndian.AppendUint32(b, uint32(e.LBA))
@@ -26,12 +26,24 @@ func AppendTransfer12(b []byte, op Opcode, e Extent, flags byte) []byte {
 	return append(b, 0, 0)
 }
 
-// AppendTransfer16 appends READ(16), WRITE(16) or SYNCHRONIZE CACHE(16) with flags as byte 1.
+// AppendTransfer16 appends READ(16), WRITE(16), WRITE SAME(16) or SYNCHRONIZE CACHE(16) with flags as byte 1.
 func AppendTransfer16(b []byte, op Opcode, e Extent, flags byte) []byte {
 	b = append(b, byte(op), flags)
 	b = binary.BigEndian.AppendUint64(b, e.LBA)
 	b = binary.BigEndian.AppendUint32(b, uint32(e.Blocks))
 	return append(b, 0, 0)
+}
+
+// AppendCompareAndWrite appends COMPARE AND WRITE, of at most 255 blocks, with flags as byte 1.
+func AppendCompareAndWrite(b []byte, e Extent, flags byte) []byte {
+	b = append(b, byte(OpCompareAndWrite), flags)
+	b = binary.BigEndian.AppendUint64(b, e.LBA)
+	return append(b, 0, 0, 0, byte(e.Blocks), 0, 0)
+}
+
+// AppendUnmap appends UNMAP with a parameter list of n bytes.
+func AppendUnmap(b []byte, n uint16) []byte {
+	return append(b, byte(OpUnmap), 0, 0, 0, 0, 0, 0, byte(n>>8), byte(n), 0)
 }
 
 // AppendInquiry appends INQUIRY for the standard data.

@@ -12,6 +12,12 @@ const (
 	capacity16Size = 32
 )
 
+// Bits of byte 14 of READ CAPACITY(16) data.
+const (
+	lbpme = 0x80
+	lbprz = 0x40
+)
+
 // Capacity is what READ CAPACITY tells.
 type Capacity struct {
 	// Blocks is the number of logical blocks, at least 1.
@@ -20,6 +26,8 @@ type Capacity struct {
 	BlockSize uint32
 	// PhysicalBlockSize is a power of two multiple of BlockSize, in bytes; 0 means BlockSize.
 	PhysicalBlockSize uint32
+	// Thin tells that blocks can be unmapped (LBPME), and UnmapZeroes that they then read as zeroes (LBPRZ).
+	Thin, UnmapZeroes bool
 }
 
 // Append10 appends READ CAPACITY(10) parameter data (SBC-3 5.15.2). A last LBA that needs more than
@@ -29,13 +37,12 @@ func (c Capacity) Append10(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, c.BlockSize)
 }
 
-// Append16 appends READ CAPACITY(16) parameter data (SBC-3 5.16.2): no protection information, no
-// provisioning management, lowest aligned LBA 0.
+// Append16 appends READ CAPACITY(16) parameter data (SBC-3 5.16.2): no protection information, lowest aligned LBA 0.
 func (c Capacity) Append16(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, c.Blocks-1)
 	b = binary.BigEndian.AppendUint32(b, c.BlockSize)
-	b = append(b, 0, c.exponent())
-	var rest [capacity16Size - 14]byte
+	b = append(b, 0, c.exponent(), bit(c.Thin, lbpme)|bit(c.UnmapZeroes, lbprz))
+	var rest [capacity16Size - 15]byte
 	return append(b, rest[:]...)
 }
 
@@ -71,5 +78,8 @@ func ParseCapacity16(b []byte) (Capacity, error) {
 	}
 	c := Capacity{Blocks: last + 1, BlockSize: binary.BigEndian.Uint32(b[8:12])}
 	c.PhysicalBlockSize = c.BlockSize << (b[13] & 0x0F)
+	if len(b) > 14 {
+		c.Thin, c.UnmapZeroes = b[14]&lbpme != 0, b[14]&lbprz != 0
+	}
 	return c, nil
 }

@@ -61,8 +61,8 @@ func (e Extent) Within(capacity uint64) bool {
 	return e.Blocks <= capacity && e.LBA <= capacity-e.Blocks
 }
 
-// Extent is the LOGICAL BLOCK ADDRESS and the length field of a READ, WRITE or SYNCHRONIZE CACHE
-// CDB (SBC-3 5.7 to 5.36). A length of 0 in the 6-byte CDBs means 256 blocks.
+// Extent is the LOGICAL BLOCK ADDRESS and the length field of a READ, WRITE, WRITE SAME, COMPARE AND WRITE or
+// SYNCHRONIZE CACHE CDB (SBC-3 5.2 to 5.44). A length of 0 in the 6-byte CDBs means 256 blocks.
 func (c CDB) Extent() Extent {
 	switch len(c) {
 	case 6:
@@ -76,19 +76,25 @@ func (c CDB) Extent() Extent {
 	case 12:
 		return Extent{uint64(binary.BigEndian.Uint32(c[2:6])), uint64(binary.BigEndian.Uint32(c[6:10]))}
 	default:
-		return Extent{binary.BigEndian.Uint64(c[2:10]), uint64(binary.BigEndian.Uint32(c[10:14]))}
+		e := Extent{binary.BigEndian.Uint64(c[2:10]), uint64(binary.BigEndian.Uint32(c[10:14]))}
+		if c.Opcode() == OpCompareAndWrite {
+			e.Blocks = uint64(c[13])
+		}
+		return e
 	}
 }
 
 // LengthByte is the offset of the first byte of the field that Extent.Blocks comes from.
 func (c CDB) LengthByte() uint16 {
-	switch len(c) {
-	case 6:
+	switch {
+	case len(c) == 6:
 		return 4
-	case 10:
+	case len(c) == 10:
 		return 7
-	case 12:
+	case len(c) == 12:
 		return 6
+	case c.Opcode() == OpCompareAndWrite:
+		return 13
 	default:
 		return 10
 	}
@@ -110,10 +116,23 @@ const (
 	FlagDPO = 0x10
 	// FlagIMMED in byte 1 of SYNCHRONIZE CACHE asks for the status before the work is done.
 	FlagIMMED = 0x02
+	// FlagUNMAP in byte 1 of WRITE SAME permits to unmap instead of writing zeroes (SBC-3 5.42).
+	FlagUNMAP = 0x08
+	// FlagNDOB in byte 1 of WRITE SAME(16) tells that there is no data-out buffer: the block is zeroes (SBC-3 5.43).
+	FlagNDOB = 0x01
 )
 
-// FUA tells whether a READ or WRITE CDB asks for the medium itself; READ(6) and WRITE(6) cannot.
+// FUA tells whether a READ, WRITE or COMPARE AND WRITE CDB asks for the medium itself; READ(6) and WRITE(6) cannot.
 func (c CDB) FUA() bool { return len(c) > 6 && c[1]&FlagFUA != 0 }
+
+// MayUnmap tells whether a WRITE SAME CDB has the UNMAP bit.
+func (c CDB) MayUnmap() bool { return c[1]&FlagUNMAP != 0 }
+
+// NoData tells whether a WRITE SAME CDB comes without a block; WRITE SAME(10) cannot.
+func (c CDB) NoData() bool { return c.Opcode() == OpWriteSame16 && c[1]&FlagNDOB != 0 }
+
+// ParameterListLength is the PARAMETER LIST LENGTH of an UNMAP CDB in bytes (SBC-3 5.28).
+func (c CDB) ParameterListLength() uint64 { return uint64(binary.BigEndian.Uint16(c[7:9])) }
 
 // AllocationLength is how many bytes of parameter data the CDB allows, for the commands of this
 // package that have such a field; 0 for the others.

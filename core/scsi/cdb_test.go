@@ -55,6 +55,12 @@ func TestBuiltTransfersReadBack(t *testing.T) {
 			[]byte{0xA8, 0x10, 0, 0, 0, 5, 1, 2, 3, 4, 0, 0}, Extent{5, 0x01020304}, false},
 		{"READ(16)", AppendTransfer16(nil, OpRead16, Extent{math.MaxUint64, math.MaxUint32}, 0),
 			[]byte{0x88, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0}, Extent{math.MaxUint64, math.MaxUint32}, false},
+		{"WRITE SAME(10)", AppendTransfer10(nil, OpWriteSame10, Extent{0x80000001, 0x1234}, 0),
+			[]byte{0x41, 0, 0x80, 0, 0, 1, 0, 0x12, 0x34, 0}, Extent{0x80000001, 0x1234}, false},
+		{"WRITE SAME(16)", AppendTransfer16(nil, OpWriteSame16, Extent{1 << 40, 0x01020304}, FlagNDOB),
+			[]byte{0x93, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0}, Extent{1 << 40, 0x01020304}, false},
+		{"COMPARE AND WRITE", AppendCompareAndWrite(nil, Extent{1 << 40, 255}, FlagFUA),
+			[]byte{0x89, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 255, 0, 0}, Extent{1 << 40, 255}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,8 +80,30 @@ func TestBuiltTransfersReadBack(t *testing.T) {
 	}
 }
 
+func TestBitsOfWriteSame(t *testing.T) {
+	for flags, want := range map[byte][2]bool{0: {}, FlagUNMAP: {true, false}, FlagNDOB: {false, true}, FlagUNMAP | FlagNDOB: {true, true}} {
+		c := CDB(AppendTransfer16(nil, OpWriteSame16, Extent{}, flags))
+		if got := [2]bool{c.MayUnmap(), c.NoData()}; got != want {
+			t.Errorf("WRITE SAME(16) with %02x: %v", flags, got)
+		}
+		c = AppendTransfer10(nil, OpWriteSame10, Extent{}, flags)
+		if got := [2]bool{c.MayUnmap(), c.NoData()}; got != [2]bool{want[0], false} {
+			t.Errorf("WRITE SAME(10) with %02x: %v", flags, got)
+		}
+	}
+}
+
+func TestCompareAndWriteHasALengthOfOneByte(t *testing.T) {
+	c := make(CDB, 16)
+	c[0], c[10], c[11], c[12] = byte(OpCompareAndWrite), 1, 2, 3 // reserved
+	c[c.LengthByte()] = 9
+	if got := c.Extent().Blocks; got != 9 {
+		t.Errorf("%d blocks", got)
+	}
+}
+
 func TestLengthAndLBAOffsetsPointAtTheFields(t *testing.T) {
-	for _, op := range []Opcode{OpRead6, OpRead10, OpRead12, OpRead16} {
+	for _, op := range []Opcode{OpRead6, OpRead10, OpRead12, OpRead16, OpWriteSame10, OpWriteSame16} {
 		c := make(CDB, op.CDBSize())
 		c[0] = byte(op)
 		c[c.LengthByte()] = 0x01

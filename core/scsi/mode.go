@@ -130,11 +130,12 @@ func (p *ModeParams) appendPages(b []byte, r ModeRequest) []byte {
 }
 
 // appendControlPage appends page 0Ah: one task set for all nexuses, fixed format sense, no log
-// parameter saved, unrestricted reordering of simple tasks, no bound on BUSY.
+// parameter saved, unrestricted reordering of simple tasks, commands that another nexus ends get status TASK ABORTED (TAS),
+// no bound on BUSY.
 func appendControlPage(b []byte, values bool) []byte {
 	if !values {
 		return appendZeros(append(b, PageControl, 10), 10)
 	}
-	const gltsd, unrestricted = 0x02, 0x10
-	return append(b, PageControl, 10, gltsd, unrestricted, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0)
+	const gltsd, unrestricted, tas = 0x02, 0x10, 0x40
+	return append(b, PageControl, 10, gltsd, unrestricted, 0, tas, 0, 0, 0xFF, 0xFF, 0, 0)
 }

@@ -13,7 +13,7 @@ func testMode() *ModeParams {
 const (
 	recovery = "01 0a 00 00 00 00 00 00 00 00 00 00 "
 	caching  = "08 12 04 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 "
-	control  = "0a 0a 02 10 00 00 00 00 ff ff 00 00 "
+	control  = "0a 0a 02 10 00 40 00 00 ff ff 00 00 "
 	informal = "1c 0a 00 00 00 00 00 00 00 00 00 00 "
 )
 

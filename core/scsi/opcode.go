@@ -17,10 +17,14 @@ const (
 	OpRead10             Opcode = 0x28
 	OpWrite10            Opcode = 0x2A
 	OpSynchronizeCache10 Opcode = 0x35
+	OpWriteSame10        Opcode = 0x41
+	OpUnmap              Opcode = 0x42
 	OpModeSense10        Opcode = 0x5A
 	OpRead16             Opcode = 0x88
+	OpCompareAndWrite    Opcode = 0x89
 	OpWrite16            Opcode = 0x8A
 	OpSynchronizeCache16 Opcode = 0x91
+	OpWriteSame16        Opcode = 0x93
 	OpServiceActionIn16  Opcode = 0x9E
 	OpReportLUNs         Opcode = 0xA0
 	OpMaintenanceIn      Opcode = 0xA3
@@ -53,10 +57,14 @@ var opcodeNames = map[Opcode]string{
 	OpRead10:             "READ(10)",
 	OpWrite10:            "WRITE(10)",
 	OpSynchronizeCache10: "SYNCHRONIZE CACHE(10)",
+	OpWriteSame10:        "WRITE SAME(10)",
+	OpUnmap:              "UNMAP",
 	OpModeSense10:        "MODE SENSE(10)",
 	OpRead16:             "READ(16)",
+	OpCompareAndWrite:    "COMPARE AND WRITE",
 	OpWrite16:            "WRITE(16)",
 	OpSynchronizeCache16: "SYNCHRONIZE CACHE(16)",
+	OpWriteSame16:        "WRITE SAME(16)",
 	OpServiceActionIn16:  "SERVICE ACTION IN(16)",
 	OpReportLUNs:         "REPORT LUNS",
 	OpMaintenanceIn:      "MAINTENANCE IN",

@@ -69,7 +69,16 @@ func TestVPDPages(t *testing.T) {
 			"00 b0 00 3c 00 00 00 08 00 00 20 00 00 00 01 00" + strings.Repeat("00", 48)},
 		// The Linux kernel's target sends the same bytes for pages B1h and B2h.
 		{"b1", AppendVPDCharacteristics(nil, 0, 0), "00 b1 00 3c" + strings.Repeat("00", 60)},
-		{"b2", AppendVPDProvisioning(nil, 0), "00 b2 00 04 00 00 00 00"},
+		{"b2", Provisioning{}.AppendVPD(nil, 0), "00 b2 00 04 00 00 00 00"},
+		{"b0 with every limit", BlockLimits{
+			Granularity: 1, MaxTransfer: 0x400, OptimalTransfer: 0x200, MaxCompareAndWrite: 0x7F, MaxUnmap: 0x01020304,
+			MaxUnmapDescriptors: 0x100, UnmapGranularity: 0x800, MaxWriteSame: 0x0102030405060708,
+		}.AppendVPD(nil, 0), `00 b0 00 3c 00 7f 00 01 00 00 04 00 00 00 02 00
+			00 00 00 00 01 02 03 04 00 00 01 00 00 00 08 00
+			80 00 00 00 01 02 03 04 05 06 07 08` + strings.Repeat("00", 20)},
+		// The Linux kernel's target says e0h in byte 5, too, and leaves the provisioning type in byte 6 at 0, not told.
+		{"b2 of a thin unit", Provisioning{Thin: true}.AppendVPD(nil, 0), "00 b2 00 04 00 e0 02 00"},
+		{"b2 of a thin unit that zeroes", Provisioning{Thin: true, UnmapZeroes: true}.AppendVPD(nil, 0), "00 b2 00 04 00 e4 02 00"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { wantBytes(t, tt.got, unhex(t, tt.want)) })
@@ -99,6 +108,7 @@ func TestPagesAreAppendedBehindWhatIsThere(t *testing.T) {
 		"83":      func(b []byte) []byte { return AppendVPDIdentification(b, 0, id, nil) },
 		"86":      func(b []byte) []byte { return AppendVPDExtended(b, 0, false) },
 		"b0":      func(b []byte) []byte { return BlockLimits{}.AppendVPD(b, 0) },
+		"b2":      func(b []byte) []byte { return Provisioning{Thin: true}.AppendVPD(b, 0) },
 		"mode": func(b []byte) []byte {
 			b, _ = (&ModeParams{}).Append(b, ModeRequest{Page: PageAll})
 			return b
@@ -120,6 +130,12 @@ func TestReadCapacityBytes(t *testing.T) {
 	wantBytes(t, c.Append10(nil), unhex(t, "00 07 ff ff 00 00 02 00"))
 	wantBytes(t, c.Append16(nil), unhex(t, "00 00 00 00 00 07 ff ff 00 00 02 00"+strings.Repeat("00", 20)))
 
+	// And for one that can unmap.
+	c.Thin = true
+	wantBytes(t, c.Append16(nil), unhex(t, "00 00 00 00 00 07 ff ff 00 00 02 00 00 00 80"+strings.Repeat("00", 17)))
+	c.UnmapZeroes = true
+	wantBytes(t, c.Append16(nil)[12:16], unhex(t, "00 00 c0 00"))
+
 	big := Capacity{Blocks: 1<<32 + 1, BlockSize: 512, PhysicalBlockSize: 4096}
 	wantBytes(t, big.Append10(nil), unhex(t, "ff ff ff ff 00 00 02 00"))
 	if got := big.Append16(nil); got[13] != 3 || got[3] != 1 {
@@ -128,7 +144,11 @@ func TestReadCapacityBytes(t *testing.T) {
 }
 
 func TestReadCapacityReadsBack(t *testing.T) {
-	for _, c := range []Capacity{{1, 512, 512}, {1 << 32, 4096, 4096}, {1 << 50, 512, 4096}} {
+	for _, c := range []Capacity{
+		{Blocks: 1, BlockSize: 512, PhysicalBlockSize: 512}, {Blocks: 1 << 32, BlockSize: 4096, PhysicalBlockSize: 4096},
+		{Blocks: 1 << 50, BlockSize: 512, PhysicalBlockSize: 4096, Thin: true},
+		{Blocks: 1, BlockSize: 512, PhysicalBlockSize: 512, Thin: true, UnmapZeroes: true},
+	} {
 		if got, err := ParseCapacity16(c.Append16(nil)); err != nil || got != c {
 			t.Errorf("%+v read back as %+v, %v", c, got, err)
 		}

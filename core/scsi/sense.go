@@ -46,6 +46,11 @@ func InvalidField(byteNo uint16, bit int8) Sense {
 	return Sense{Code: InvalidFieldInCDB, HasField: true, Field: FieldPointer{Byte: byteNo, Bit: bit}}
 }
 
+// InvalidParameter is ILLEGAL REQUEST, INVALID FIELD IN PARAMETER LIST with a pointer at the field's first byte.
+func InvalidParameter(byteNo uint16) Sense {
+	return Sense{Code: InvalidFieldInParameters, HasField: true, Field: FieldPointer{Byte: byteNo, Bit: NoBit, Data: true}}
+}
+
 // IsZero tells whether the sense says nothing.
 func (s Sense) IsZero() bool { return s == Sense{} }
 

@@ -27,6 +27,15 @@ func TestFixedSenseBytes(t *testing.T) {
 			[]byte{0xF0, 0, 3, 1, 2, 3, 4, 0x0A, 0, 0, 0, 0, 0x11, 0, 0, 0, 0, 0}},
 		{"information too large for the field", Sense{Code: UnrecoveredReadError, HasInfo: true, Info: 1 << 32},
 			[]byte{0x70, 0, 3, 0, 0, 0, 0, 0x0A, 0, 0, 0, 0, 0x11, 0, 0, 0, 0, 0}},
+		// The Linux kernel's target sends the same for a difference in the first byte.
+		{"miscompare", Sense{Code: MiscompareDuringVerify, HasInfo: true},
+			[]byte{0xF0, 0, 0xE, 0, 0, 0, 0, 0x0A, 0, 0, 0, 0, 0x1D, 0, 0, 0, 0, 0}},
+		{"miscompare behind the first block", Sense{Code: MiscompareDuringVerify, HasInfo: true, Info: 0x0201},
+			[]byte{0xF0, 0, 0xE, 0, 0, 2, 1, 0x0A, 0, 0, 0, 0, 0x1D, 0, 0, 0, 0, 0}},
+		{"field of the parameter list", InvalidParameter(16),
+			[]byte{0x70, 0, 5, 0, 0, 0, 0, 0x0A, 0, 0, 0, 0, 0x26, 0, 0, 0x80, 0, 16}},
+		{"parameter list that ends too early", Sense{Code: ParameterListLengthError},
+			[]byte{0x70, 0, 5, 0, 0, 0, 0, 0x0A, 0, 0, 0, 0, 0x1A, 0, 0, 0, 0, 0}},
 		{"deferred", Sense{Code: WriteError, Deferred: true},
 			[]byte{0x71, 0, 3, 0, 0, 0, 0, 0x0A, 0, 0, 0, 0, 0x0C, 0, 0, 0, 0, 0}},
 	}

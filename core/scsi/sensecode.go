@@ -34,18 +34,22 @@ const (
 	// InternalTargetFailure: the fault is the target's own.
 	InternalTargetFailure SenseCode = 0x04_44_00
 	// InvalidFieldInIU: the command and what came with it do not fit together.
-	InvalidFieldInIU      SenseCode = 0x05_0E_03
-	InvalidOpcode         SenseCode = 0x05_20_00
-	LBAOutOfRange         SenseCode = 0x05_21_00
-	InvalidFieldInCDB     SenseCode = 0x05_24_00
-	LUNNotSupported       SenseCode = 0x05_25_00
-	SavingNotSupported    SenseCode = 0x05_39_00
-	InvalidMessage        SenseCode = 0x05_49_00
-	PowerOn               SenseCode = 0x06_29_00
-	DeviceReset           SenseCode = 0x06_29_03
-	NexusLossOccurred     SenseCode = 0x06_29_07
-	ModeParametersChanged SenseCode = 0x06_2A_01
-	CapacityChanged       SenseCode = 0x06_2A_09
+	InvalidFieldInIU SenseCode = 0x05_0E_03
+	// ParameterListLengthError: the parameter list ends inside a structure.
+	ParameterListLengthError SenseCode = 0x05_1A_00
+	InvalidOpcode            SenseCode = 0x05_20_00
+	LBAOutOfRange            SenseCode = 0x05_21_00
+	InvalidFieldInCDB        SenseCode = 0x05_24_00
+	LUNNotSupported          SenseCode = 0x05_25_00
+	// InvalidFieldInParameters: the fault is in the parameter list, not in the CDB.
+	InvalidFieldInParameters SenseCode = 0x05_26_00
+	SavingNotSupported       SenseCode = 0x05_39_00
+	InvalidMessage           SenseCode = 0x05_49_00
+	PowerOn                  SenseCode = 0x06_29_00
+	DeviceReset              SenseCode = 0x06_29_03
+	NexusLossOccurred        SenseCode = 0x06_29_07
+	ModeParametersChanged    SenseCode = 0x06_2A_01
+	CapacityChanged          SenseCode = 0x06_2A_09
 	// CommandsCleared: another initiator's CLEAR TASK SET ended commands of this one.
 	CommandsCleared     SenseCode = 0x06_2F_00
 	InquiryDataChanged  SenseCode = 0x06_3F_03
@@ -55,6 +59,8 @@ const (
 	SpaceAllocationFailed SenseCode = 0x07_27_07
 	// CommandAborted is ABORTED COMMAND without more to say: the initiator retries.
 	CommandAborted SenseCode = 0x0B_00_00
+	// MiscompareDuringVerify: what is on the medium is not what the initiator expected.
+	MiscompareDuringVerify SenseCode = 0x0E_1D_00
 )
 
 // MakeSenseCode puts a code together.

@@ -90,7 +90,7 @@ func AppendVPDExtended(b []byte, peripheral byte, volatileCache bool) []byte {
 	return endPage(appendZeros(b, start+64-len(b)), start)
 }
 
-// BlockLimits is page B0h. Everything not here is 0: not supported, or no limit.
+// BlockLimits is page B0h. What is not here is 0: not supported, or no limit.
 type BlockLimits struct {
 	// Granularity is OPTIMAL TRANSFER LENGTH GRANULARITY in blocks.
 	Granularity uint16
@@ -98,15 +98,31 @@ type BlockLimits struct {
 	MaxTransfer uint32
 	// OptimalTransfer is the transfer length in blocks beyond which there may be a delay; 0 means not told.
 	OptimalTransfer uint32
+	// MaxCompareAndWrite is the longest COMPARE AND WRITE in blocks; 0 means that there is none.
+	MaxCompareAndWrite uint8
+	// MaxUnmap is how many blocks, and MaxUnmapDescriptors how many descriptors, an UNMAP may have; 0 means that there is none.
+	MaxUnmap, MaxUnmapDescriptors uint32
+	// UnmapGranularity is OPTIMAL UNMAP GRANULARITY in blocks, from LBA 0 on; 0 means not told.
+	UnmapGranularity uint32
+	// MaxWriteSame is the longest WRITE SAME in blocks; 0 means not told. One of no blocks, which goes to the end of the
+	// medium, is held to it, too: WSNZ is 0.
+	MaxWriteSame uint64
 }
 
 // AppendVPD appends page B0h in its SBC-3 length (SBC-3 6.6.4).
 func (l BlockLimits) AppendVPD(b []byte, peripheral byte) []byte {
 	start := len(b)
-	b = append(beginPage(b, peripheral, VPDBlockLimits), 0, 0)
+	b = append(beginPage(b, peripheral, VPDBlockLimits), 0, l.MaxCompareAndWrite)
 	b = binary.BigEndian.AppendUint16(b, l.Granularity)
 	b = binary.BigEndian.AppendUint32(b, l.MaxTransfer)
 	b = binary.BigEndian.AppendUint32(b, l.OptimalTransfer)
+	b = append(b, 0, 0, 0, 0) // no PRE-FETCH
+	b = binary.BigEndian.AppendUint32(b, l.MaxUnmap)
+	b = binary.BigEndian.AppendUint32(b, l.MaxUnmapDescriptors)
+	b = binary.BigEndian.AppendUint32(b, l.UnmapGranularity)
+	const ugavalid = 0x80
+	b = append(b, bit(l.UnmapGranularity != 0, ugavalid), 0, 0, 0)
+	b = binary.BigEndian.AppendUint64(b, l.MaxWriteSame)
 	return endPage(appendZeros(b, start+64-len(b)), start)
 }
 
@@ -119,10 +135,24 @@ func AppendVPDCharacteristics(b []byte, peripheral byte, rotation uint16) []byte
 	return endPage(appendZeros(b, start+64-len(b)), start)
 }
 
-// AppendVPDProvisioning appends page B2h of a fully provisioned unit: no UNMAP, nothing to thin.
-func AppendVPDProvisioning(b []byte, peripheral byte) []byte {
+// Provisioning is page B2h; the zero value is a fully provisioned unit.
+type Provisioning struct {
+	// Thin tells that UNMAP, and the UNMAP bit of WRITE SAME, give blocks back.
+	Thin bool
+	// UnmapZeroes tells that what was given back reads as zeroes.
+	UnmapZeroes bool
+}
+
+// AppendVPD appends page B2h (SBC-3 6.6.5). Nothing can be anchored.
+func (p Provisioning) AppendVPD(b []byte, peripheral byte) []byte {
+	const (
+		byAll  = 0x80 | 0x40 | 0x20 // LBPU, LBPWS, LBPWS10
+		zeroes = 0x04
+		thin   = 0x02
+	)
 	start := len(b)
-	b = append(beginPage(b, peripheral, VPDProvisioning), 0, 0, 0, 0)
+	b = append(beginPage(b, peripheral, VPDProvisioning), 0,
+		bit(p.Thin, byAll)|bit(p.UnmapZeroes, zeroes), bit(p.Thin, thin), 0)
 	return endPage(b, start)
 }
 

@@ -411,7 +411,7 @@ func TestAnAbandonedRequestGoesToNoOtherBackend(t *testing.T) {
 func TestEachRequestEndsExactlyOnce(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := newRand(seed)
-		r := newRig(t, store.Config{Depth: 1 + rng.IntN(4), Deadline: 5 * time.Second, Patience: 8 * time.Second})
+		r := poweredRig(t, store.Config{Depth: 1 + rng.IntN(4), Deadline: 5 * time.Second, Patience: 8 * time.Second}, poweredInfo())
 		ends := map[any]int{}
 		r.own.then = func(q *store.Request) { ends[q.User]++ }
 		plan := func(*backstore.Request) storetest.Fault {
@@ -427,6 +427,10 @@ func TestEachRequestEndsExactlyOnce(t *testing.T) {
 			switch rng.IntN(8) {
 			case 0, 1, 2:
 				q := r.request(fmt.Sprint(step), backstore.OpFlush, 0, nil)
+				if power := backstore.Powers(1 << rng.IntN(8)); r.each()[power] != nil {
+					q = r.each()[power]
+					q.User = fmt.Sprint(step)
+				}
 				r.submit(q)
 				reqs = append(reqs, q)
 			case 3:
@@ -441,7 +445,7 @@ func TestEachRequestEndsExactlyOnce(t *testing.T) {
 				if len(r.faults) > 0 || rng.IntN(20) == 0 {
 					r.faults = nil
 					r.g.Detach(r.now)
-					r.b = storetest.Wrap(store.NewLocal(r.mem, 8))
+					r.b = storetest.Wrap(store.NewLocal(&store.Powered{Memory: r.mem}, 8))
 					r.b.Plan, r.b.Room = plan, rng.IntN(3)
 					if err := r.g.Attach(r.b); err != nil {
 						t.Fatal(err)

@@ -52,7 +52,7 @@ type Guard struct {
 	free    []uint32
 	waiting list
 	flying  list
-	// abandoned counts the writes among flying whose owners do not want them any more.
+	// abandoned counts those among flying that change blocks and whose owners do not want them any more.
 	abandoned int
 
 	batch   [batchSize]backstore.Request
@@ -132,12 +132,12 @@ func (g *Guard) Submit(r *Request) backstore.Code {
 }
 
 // Cancel takes back a request that no backend holds, and tells whether it did: then its Owner is not told. One that a
-// backend holds is abandoned: it still ends by Owner.Completed, no other backend gets it, and if it is a write what
-// concerns the same blocks waits until it has ended, so that it cannot land on newer data.
+// backend holds is abandoned: it still ends by Owner.Completed, no other backend gets it, and if it changes blocks what
+// concerns the same ones waits until it has ended, so that it cannot land on newer data.
 func (g *Guard) Cancel(r *Request) bool {
 	if r.state == requestFlying && !r.abandoned {
 		r.abandoned = true
-		g.abandoned += r.isWrite()
+		g.abandoned += r.changes()
 	}
 	if r.state != requestWaiting {
 		return false
@@ -172,13 +172,13 @@ func (g *Guard) Arm() bool {
 	return g.backend.Arm()
 }
 
-// blocked tells whether r concerns blocks that an abandoned write may still change.
+// blocked tells whether r concerns blocks that an abandoned request may still change.
 func (g *Guard) blocked(r *Request) bool {
 	if g.abandoned == 0 || r.Op == backstore.OpFlush {
 		return false
 	}
 	for f := g.flying.head; f != nil; f = f.next {
-		if f.abandoned && f.isWrite() == 1 && f.Off < r.Off+int64(len(r.Data)) && r.Off < f.Off+int64(len(f.Data)) {
+		if f.abandoned && f.changes() == 1 && f.overlaps(r) {
 			return true
 		}
 	}

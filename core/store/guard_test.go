@@ -23,7 +23,9 @@ import (
 //	flying    | -              | idle, code   | OnFault once          | abandoned  | waiting       | cannot be       | idle, UNAVAIL
 //	abandoned | -              | idle, code   | OnFault once          | -          | idle, ABORTED | cannot be       | idle, ABORTED
 //
-// (*) by an abandoned write to the same blocks; it and what is behind it wait.
+// (*) by an abandoned request that changes the same blocks; it and what is behind it wait.
+//
+// A compare and write that is flying ends at Detach as an abandoned request does: it is not given to a second backend.
 //
 // A result for a tag that is not flying, or a count that cannot be, breaks the backend: it is not called again,
 // what is flying stays so until Detach, what waits goes on waiting.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -21,10 +22,12 @@ type Local struct {
 
 var _ Backend = (*Local)(nil)
 
-// NewLocal returns a Local with room for depth results, at least one. The store stays the caller's, to be closed
+// NewLocal returns a Local for a store and its powers, with room for depth results, at least one. The store stays the caller's, to be closed
 // after the Local.
 func NewLocal(st backstore.Store, depth int) *Local {
-	return &Local{st: st, info: st.Info(), ring: make([]backstore.Result, max(depth, 1))}
+	info := st.Info()
+	info.Powers = backstore.PowersOf(st)
+	return &Local{st: st, info: info, ring: make([]backstore.Result, max(depth, 1))}
 }
 
 // Info describes the store.
@@ -37,23 +40,59 @@ func (l *Local) Submit(reqs []backstore.Request) int {
 	}
 	took := min(len(reqs), len(l.ring)-l.n)
 	for i := range reqs[:took] {
-		l.ring[(l.head+l.n)%len(l.ring)] = backstore.Result{Tag: reqs[i].Tag, Code: l.do(&reqs[i])}
+		l.ring[(l.head+l.n)%len(l.ring)] = result(reqs[i].Tag, l.do(&reqs[i]))
 		l.n++
 	}
 	return took
 }
 
-func (l *Local) do(r *backstore.Request) backstore.Code {
+func (l *Local) do(r *backstore.Request) error {
 	ctx := context.Background()
 	switch r.Op {
 	case backstore.OpRead:
-		return backstore.CodeOf(l.st.Read(ctx, r.Data, r.Off))
+		return l.st.Read(ctx, r.Data, r.Off)
 	case backstore.OpWrite:
-		return backstore.CodeOf(l.st.Write(ctx, r.Data, r.Off, r.Flags))
+		return l.st.Write(ctx, r.Data, r.Off, r.Flags)
 	case backstore.OpFlush:
-		return backstore.CodeOf(l.st.Flush(ctx))
+		return l.st.Flush(ctx)
 	}
-	return backstore.CodeNotSupported
+	return l.doPower(ctx, r)
+}
+
+func (l *Local) doPower(ctx context.Context, r *backstore.Request) error {
+	switch r.Op {
+	case backstore.OpUnmap:
+		if s, ok := l.st.(backstore.Unmapper); ok {
+			return s.Unmap(ctx, r.Off, r.N)
+		}
+	case backstore.OpWriteZeroes:
+		if s, ok := l.st.(backstore.ZeroWriter); ok {
+			return s.WriteZeroes(ctx, r.Off, r.N, r.Flags)
+		}
+	case backstore.OpCompareAndWrite:
+		if s, ok := l.st.(backstore.Comparer); ok {
+			half := len(r.Data) / 2
+			return s.CompareAndWrite(ctx, r.Data[:half], r.Data[half:], r.Off, r.Flags)
+		}
+	case backstore.OpWriteSame:
+		if s, ok := l.st.(backstore.SameWriter); ok {
+			return s.WriteSame(ctx, r.Data, r.Off, r.N, r.Flags)
+		}
+	}
+	return errNotSupported
+}
+
+var errNotSupported = &backstore.Error{Code: backstore.CodeNotSupported}
+
+// result is how a request that ended with err ended.
+func result(tag uint64, err error) backstore.Result {
+	res := backstore.Result{Tag: tag, Code: backstore.CodeOf(err)}
+	if res.Code == backstore.CodeMiscompare {
+		var e *backstore.Error
+		errors.As(err, &e)
+		res.At = e.At
+	}
+	return res
 }
 
 // Flush does nothing.

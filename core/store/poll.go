@@ -25,7 +25,7 @@ func (g *Guard) send() bool {
 	n := 0
 	for r := g.waiting.head; r != nil && n < batchSize && n < len(g.free) && !g.blocked(r); r = r.next {
 		r.slot = g.free[len(g.free)-1-n]
-		g.batch[n] = backstore.Request{Tag: g.tag(r.slot), Op: r.Op, Flags: r.Flags, Off: r.Off, Data: r.Data}
+		g.batch[n] = backstore.Request{Tag: g.tag(r.slot), Op: r.Op, Flags: r.Flags, Off: r.Off, Data: r.Data, N: r.N}
 		n++
 	}
 	if n == 0 {
@@ -70,7 +70,7 @@ func (g *Guard) vacate(r *Request) {
 	s.seq++
 	g.free = append(g.free, r.slot)
 	if r.abandoned {
-		g.abandoned -= r.isWrite()
+		g.abandoned -= r.changes()
 	}
 }
 
@@ -129,16 +129,27 @@ func (g *Guard) finish(res backstore.Result) bool {
 	r := g.slots[i].r
 	g.land(r)
 	g.stats.flying.Store(int64(g.flying.n))
-	g.complete(r, res.Code)
+	g.complete(r, g.believe(r, &res))
 	return true
+}
+
+// believe returns the code of a result as it may be. Only a compare and write can find a difference, and only in what it
+// compared.
+func (g *Guard) believe(r *Request, res *backstore.Result) backstore.Code {
+	r.At = 0
+	switch {
+	case res.Code < backstore.CodeMiscompare:
+		return res.Code
+	case res.Code == backstore.CodeMiscompare && r.Op == backstore.OpCompareAndWrite && int64(res.At) < r.Extent():
+		r.At = res.At
+		return res.Code
+	}
+	g.stats.unknown.Add(1)
+	return backstore.CodeIO
 }
 
 // complete ends a request that is in no list.
 func (g *Guard) complete(r *Request, code backstore.Code) {
-	if code > backstore.CodeInvalid {
-		g.stats.unknown.Add(1)
-		code = backstore.CodeIO
-	}
 	r.state, r.Code = requestIdle, code
 	g.stats.done(r)
 	r.Owner.Completed(r)

@@ -8,7 +8,8 @@ import (
 
 // Detach takes the backend away. The caller has closed it, so that it holds no buffer any more. Its
 // requests go to the head of the queue in their old order, to wait for the next backend, and now counts for
-// those that Poll has not seen; abandoned ones end with CodeAborted. It does nothing if there is no backend.
+// those that Poll has not seen. Abandoned ones end with CodeAborted, and so does a compare and write: it may have been done,
+// and would then find its own data and call them a difference. It does nothing if there is no backend.
 //
 // FD changes: a guard that a reactor watches is removed from it before, and added again after.
 func (g *Guard) Detach(now time.Time) {
@@ -20,7 +21,8 @@ func (g *Guard) Detach(now time.Time) {
 	for r := g.flying.head; r != nil; {
 		next := r.next
 		g.vacate(r)
-		if r.abandoned {
+		if r.abandoned || r.Op == backstore.OpCompareAndWrite {
+			r.abandoned = true // so that Cancel leaves it alone
 			g.flying.remove(r)
 			dropped.push(r)
 		} else {
@@ -71,7 +73,7 @@ func (g *Guard) Attach(b Backend) error {
 // recheck fails what waits and what the new backend cannot do. Owners are told at the end, when they may submit
 // and cancel as they like.
 func (g *Guard) recheck() {
-	var failed [backstore.CodeInvalid + 1]list
+	var failed [backstore.MaxCode + 1]list
 	for r := g.waiting.head; r != nil; {
 		next := r.next
 		if code := g.checkOp(r); code != backstore.CodeOK {

@@ -15,14 +15,17 @@ type Request struct {
 	Flags backstore.Flags
 	// Off is the byte offset in the store; 0 for backstore.OpFlush.
 	Off int64
-	// Data is the buffer; nil for backstore.OpFlush.
+	// Data is the buffer and N the length in the store, each for the operations that backstore.Request says.
 	Data []byte
+	N    int64
 	// Owner is told the end.
 	Owner Owner
 	// User is the owner's.
 	User any
 	// Code is how the request ended, valid from Owner.Completed on.
 	Code backstore.Code
+	// At is the offset in the compared data of the first byte that differs, if Code is backstore.CodeMiscompare.
+	At uint32
 
 	state      requestState
 	slot       uint32
@@ -42,14 +45,6 @@ const (
 
 // Busy tells whether the guard holds the request.
 func (r *Request) Busy() bool { return r.state != requestIdle }
-
-// isWrite is 1 for a write, else 0.
-func (r *Request) isWrite() int {
-	if r.Op == backstore.OpWrite {
-		return 1
-	}
-	return 0
-}
 
 // Owner is told the end of its requests, in the goroutine that calls Guard.Poll. It may submit again, also the same
 // request, but must not call the guard's Poll, Flush, Attach, Detach or Close.

@@ -13,8 +13,12 @@ type Stats struct {
 	Reads, Writes, Flushes uint64
 	// BytesRead and BytesWritten are their payload.
 	BytesRead, BytesWritten uint64
+	// Unmaps, ZeroWrites, CompareAndWrites and SameWrites are the requests of these kinds that ended with CodeOK.
+	Unmaps, ZeroWrites, CompareAndWrites, SameWrites uint64
+	// BytesUnmapped, BytesZeroed and BytesSame are how much of the store the unmaps, zero writes and same writes were about.
+	BytesUnmapped, BytesZeroed, BytesSame uint64
 	// Failed counts requests by the code that they ended with; Failed[CodeOK] is 0.
-	Failed [backstore.CodeInvalid + 1]uint64
+	Failed [backstore.MaxCode + 1]uint64
 	// Refused is how many requests were refused before a backend saw them.
 	Refused uint64
 	// Cancelled is how many were taken back, and Expired how many waited too long.
@@ -35,9 +39,9 @@ type Stats struct {
 
 // counters has one writer, the reactor, and any number of readers.
 type counters struct {
-	ops         [backstore.OpFlush + 1]atomic.Uint64
-	bytes       [backstore.OpFlush + 1]atomic.Uint64
-	failed      [backstore.CodeInvalid + 1]atomic.Uint64
+	ops         [operations]atomic.Uint64
+	bytes       [operations]atomic.Uint64
+	failed      [backstore.MaxCode + 1]atomic.Uint64
 	refused     atomic.Uint64
 	cancelled   atomic.Uint64
 	expired     atomic.Uint64
@@ -57,7 +61,7 @@ func (c *counters) done(r *Request) {
 		return
 	}
 	c.ops[r.Op].Add(1)
-	c.bytes[r.Op].Add(uint64(len(r.Data)))
+	c.bytes[r.Op].Add(uint64(r.Extent()))
 }
 
 // note records the age of the oldest request.
@@ -77,7 +81,11 @@ func (g *Guard) Stats() Stats {
 	s := Stats{
 		Reads: c.ops[backstore.OpRead].Load(), Writes: c.ops[backstore.OpWrite].Load(), Flushes: c.ops[backstore.OpFlush].Load(),
 		BytesRead: c.bytes[backstore.OpRead].Load(), BytesWritten: c.bytes[backstore.OpWrite].Load(),
-		Refused: c.refused.Load(), Cancelled: c.cancelled.Load(), Expired: c.expired.Load(), Overdue: c.overdue.Load(),
+		Unmaps: c.ops[backstore.OpUnmap].Load(), BytesUnmapped: c.bytes[backstore.OpUnmap].Load(),
+		ZeroWrites: c.ops[backstore.OpWriteZeroes].Load(), BytesZeroed: c.bytes[backstore.OpWriteZeroes].Load(),
+		SameWrites: c.ops[backstore.OpWriteSame].Load(), BytesSame: c.bytes[backstore.OpWriteSame].Load(),
+		CompareAndWrites: c.ops[backstore.OpCompareAndWrite].Load(),
+		Refused:          c.refused.Load(), Cancelled: c.cancelled.Load(), Expired: c.expired.Load(), Overdue: c.overdue.Load(),
 		Breaches: c.breaches.Load(), UnknownCodes: c.unknown.Load(), Resubmitted: c.resubmitted.Load(),
 		Generation: c.generation.Load(), Waiting: c.waiting.Load(), Flying: c.flying.Load(),
 		Oldest: time.Duration(c.oldest.Load()),

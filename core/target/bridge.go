@@ -57,7 +57,7 @@ func (h handler) Abort(c *conn.Command) {
 func (k *task) NeedBuffer(_ *lu.Task, n uint64) { k.cmd.GetBuffer(k.at.arena, n) }
 
 // NeedData gets the task a buffer with data-out.
-func (k *task) NeedData(_ *lu.Task, n uint64) { k.cmd.Fetch(k.at.arena, n) }
+func (k *task) NeedData(_ *lu.Task, n, room uint64) { k.cmd.Fetch(k.at.arena, n, room) }
 
 // Done ends the command.
 func (k *task) Done(*lu.Task) {

@@ -110,6 +110,9 @@ func (h *host) tolerate(err error) bool {
 	case errors.Is(err, initiator.ErrAborted):
 		return true
 	case errors.As(err, &status):
+		if status.Status == 0x40 {
+			return true // TASK ABORTED, by another host's function
+		}
 		if key, _, _ := status.Code(); key == 6 {
 			return true // more unit attentions in a row than the initiator gets over
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/gosrpt/gosrpt/core/srp"
 	"github.com/gosrpt/gosrpt/core/store"
 	"github.com/gosrpt/gosrpt/core/store/storetest"
+	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
 
 const listenPort = 5555
@@ -40,6 +41,8 @@ type rig struct {
 	target   *Target
 	arena    *ioctx.Arena
 	backend  *storetest.Faulty // the reactor's
+	powers   backstore.Powers  // of the store
+	memory   *store.Memory     // what is in it
 	guard    *store.Guard
 	disk     *lu.Device
 	log      *logBuffer
@@ -113,10 +116,13 @@ func (g *rig) addDisk(lun uint16) {
 		}
 	})
 	g.arena = arena
-	g.backend = storetest.Wrap(store.NewLocal(store.NewMemory(4<<20), 256))
+	mem := store.NewPowered(backstore.Info{BlockSize: 512, Blocks: 4 << 20 / 512, FUA: true, UnmapZeroes: true})
+	g.memory = mem.Memory
+	g.backend = storetest.Wrap(store.NewLocal(mem, 256))
+	g.backend.Hide = ^g.powers
 	var b store.Backend = g.backend
 	if g.plain {
-		b = g.backend.Backend
+		b = store.NewLocal(mem.Memory, 256) // which has no powers
 	}
 	if g.guard, err = store.Open(b, store.Config{Name: "s"}); err != nil {
 		g.t.Fatal(err)

@@ -217,14 +217,14 @@ func TestTaskManagementAcrossNexuses(t *testing.T) {
 		n     uint64  // of its commands ended
 	}{
 		{srp.FuncAbortTaskSet, [3]byte{}, 0},
-		{srp.FuncClearTaskSet, [3]byte{6, 0x2f, 0}, 4},
+		{srp.FuncClearTaskSet, [3]byte{}, 4}, // the status of its commands tells it (TAS)
 		{srp.FuncLUNReset, [3]byte{6, 0x29, 3}, 4},
 	} {
 		g := newRig(t)
 		s := g.ready()
 		o := g.ready(func(cfg *initiator.Config) { cfg.Initiator[0], cfg.Channels = 9, 2 })
 		g.hold()
-		begin(t, o, 4)
+		theirs := begin(t, o, 4)
 		g.inStore(4)
 		answered := make(chan error, 1)
 		go func() { answered <- s.Manage(context.Background(), c.f, srp.LUN{}) }()
@@ -241,6 +241,15 @@ func TestTaskManagementAcrossNexuses(t *testing.T) {
 			t.Error(err)
 		}
 		g.release()
+		want := byte(0)
+		if c.n > 0 {
+			want = 0x40
+		}
+		for range 4 {
+			if r := <-theirs; r.Err != nil || r.Status != want {
+				t.Errorf("%v: a command of the other nexus ended with %v, status %02x, want %02x", c.f, r.Err, r.Status, want)
+			}
+		}
 		if err := tur(t, o, srp.LUN{}); sense(err) != c.other {
 			t.Errorf("%v: the other nexus learnt %v", c.f, err)
 		}

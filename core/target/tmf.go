@@ -53,7 +53,8 @@ func scopeOf(a nexus.Action) channel.Scope {
 	return sc
 }
 
-// clearOthers ends the commands that the other nexuses have on a unit, which they may know by other numbers.
+// clearOthers ends the commands that the other nexuses have on a unit, which they may know by other numbers. They end with
+// status TASK ABORTED, as the Control mode page says (TAS, SPC-4 7.5.8).
 func (s *session) clearOthers(a nexus.Action) {
 	m, _ := s.real(a.LUN)
 	left := 1
@@ -70,7 +71,7 @@ func (s *session) clearOthers(a nexus.Action) {
 		left++
 		o.lastClear++
 		o.clears[o.lastClear] = done
-		o.step(nexus.Event{Kind: nexus.EvClear, Op: o.lastClear, LUN: scsi.EncodeLUN(lun), Reset: a.Reset})
+		o.step(nexus.Event{Kind: nexus.EvClear, Op: o.lastClear, LUN: scsi.EncodeLUN(lun), Reset: a.Reset, TaskAborted: true})
 	}
 	done()
 }

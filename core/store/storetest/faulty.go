@@ -10,6 +10,8 @@ import (
 type Fault struct {
 	// Code replaces the result's code, if it is not CodeOK.
 	Code backstore.Code
+	// At replaces the result's offset, if Code replaces its code.
+	At uint32
 	// Skip has the request answered without being done.
 	Skip bool
 	// Hold keeps the result back until Release.
@@ -30,6 +32,8 @@ type Faulty struct {
 	store.Backend
 	// Plan is asked about each request; nil means no faults.
 	Plan func(r *backstore.Request) Fault
+	// Hide are powers of the store that Info keeps quiet about.
+	Hide backstore.Powers
 	// Room, if not 0, is how many requests the queue holds.
 	Room int
 	// Count, if not nil, replaces what Submit says.
@@ -46,6 +50,13 @@ type Faulty struct {
 // Wrap returns b with no faults yet.
 func Wrap(b store.Backend) *Faulty {
 	return &Faulty{Backend: b, faults: map[uint64]Fault{}}
+}
+
+// Info describes the store without the hidden powers.
+func (f *Faulty) Info() backstore.Info {
+	info := f.Backend.Info()
+	info.Powers &^= f.Hide
+	return info
 }
 
 // Submit passes the requests on, but for those that their fault skips.
@@ -83,7 +94,7 @@ func (f *Faulty) submit(r *backstore.Request) bool {
 // file puts a result where its fault wants it.
 func (f *Faulty) file(res backstore.Result, fault Fault) {
 	if fault.Code != backstore.CodeOK {
-		res.Code = fault.Code
+		res.Code, res.At = fault.Code, fault.At
 	}
 	switch {
 	case fault.Lose:

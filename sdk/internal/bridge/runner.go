@@ -2,9 +2,11 @@ package bridge
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -12,10 +14,21 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gosrpt/gosrpt/sdk/internal/isolation"
 )
 
-// pipeGrace is how long a dead process's output pipes may stay open in a grandchild before they are closed here.
-const pipeGrace = 200 * time.Millisecond
+const (
+	// pipeGrace is how long a dead process's output pipes may stay open in a grandchild before they are closed here.
+	pipeGrace = 200 * time.Millisecond
+	// busyFor is how long an executable that is still being written is tried again, every busyStep.
+	busyFor  = 5 * time.Second
+	busyStep = 20 * time.Millisecond
+	// maxStatus is how much of a launcher's complaint is read, in bytes.
+	maxStatus = 4 << 10
+)
 
 // errKilled says that Kill came before Start.
 var errKilled = errors.New("killed before it was started")
@@ -24,7 +37,8 @@ var errKilled = errors.New("killed before it was started")
 type runner struct {
 	cmd     *exec.Cmd
 	out     *stdout
-	errs    *os.File
+	errs    *stderr
+	opts    runOptions
 	started chan error
 	dead    chan struct{}
 	state   *os.ProcessState // set before dead is closed
@@ -32,6 +46,19 @@ type runner struct {
 	mu     sync.Mutex
 	proc   *os.Process // set once started
 	killed bool
+	reaped bool // its number may be another's
+}
+
+// runOptions are what a runner must know besides the command.
+type runOptions struct {
+	// newPrivs lets the process gain privileges.
+	newPrivs bool
+	// name is the plugin's file, which need not be what is executed.
+	name string
+	// status, if set, is where a launcher says why it failed, and its other end. It ends when the plugin is executed.
+	status, statusW *os.File
+	// unchanged, if set, is asked before and after the file was executed.
+	unchanged func() error
 }
 
 func newRunner() *runner {
@@ -39,7 +66,7 @@ func newRunner() *runner {
 }
 
 // prepare sets what to start. Until then only Kill may be called.
-func (r *runner) prepare(cmd *exec.Cmd, log io.Writer) error {
+func (r *runner) prepare(cmd *exec.Cmd, noise *lines, b *budget, e *evidence, o runOptions) error {
 	outR, outW, err := os.Pipe()
 	if err != nil {
 		return err
@@ -51,7 +78,7 @@ func (r *runner) prepare(cmd *exec.Cmd, log io.Writer) error {
 		return err
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, outW, errW
-	r.cmd, r.out, r.errs = cmd, newStdout(outR, log), errR
+	r.cmd, r.out, r.errs, r.opts = cmd, newStdout(outR, noise), newStderr(errR, b, e), o
 	return nil
 }
 
@@ -62,18 +89,23 @@ func (r *runner) Start(context.Context) error {
 }
 
 // run holds one OS thread for the process's whole life. The kernel's parent-death signal follows the thread that
-// forked, not the process: it would kill the plugin if that thread ended earlier.
+// forked, not the process: it would kill the plugin if that thread ended earlier. The thread is not unlocked: it ends with
+// this goroutine, because it is not as others are any more.
 func (r *runner) run() {
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	p, err := r.fork()
 	if err != nil {
+		r.abandon()
 		r.closePipes()
 		r.started <- err
 		return
 	}
-	r.started <- nil
-	r.state, _ = p.Wait()
+	if err = r.executed(); err != nil {
+		r.abandon()
+		_ = r.Kill(context.Background())
+	}
+	r.started <- err
+	r.reap(p)
 	close(r.dead)
 	time.AfterFunc(pipeGrace, r.closePipes)
 }
@@ -81,16 +113,73 @@ func (r *runner) run() {
 func (r *runner) fork() (*os.Process, error) {
 	defer closeFile(r.cmd.Stdout)
 	defer closeFile(r.cmd.Stderr)
+	if err := prepareThread(r.opts.newPrivs); err != nil {
+		return nil, fmt.Errorf("no new privileges: %w", err)
+	}
+	for end := time.Now().Add(busyFor); ; time.Sleep(busyStep) {
+		p, err := r.tryFork()
+		if !errors.Is(err, unix.ETXTBSY) || time.Now().After(end) {
+			return p, err
+		}
+	}
+}
+
+func (r *runner) tryFork() (*os.Process, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.killed {
 		return nil, errKilled
 	}
-	if err := r.cmd.Start(); err != nil {
+	if err := r.asVerified(); err != nil {
 		return nil, err
 	}
-	r.proc = r.cmd.Process
+	// A command is started once. This is a new one with the same files.
+	cmd := &exec.Cmd{Path: r.cmd.Path, Args: r.cmd.Args, Env: r.cmd.Env, Stdout: r.cmd.Stdout, Stderr: r.cmd.Stderr,
+		ExtraFiles: r.cmd.ExtraFiles, SysProcAttr: r.cmd.SysProcAttr}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	r.proc = cmd.Process
 	return r.proc, nil
+}
+
+// executed waits until the plugin's file has been executed, which takes a moment with a launcher.
+func (r *runner) executed() error {
+	if r.opts.status != nil {
+		r.opts.statusW.Close() // the launcher's alone, or its end would not be seen
+		text, err := io.ReadAll(io.LimitReader(r.opts.status, maxStatus))
+		if err = errors.Join(err, complaint(text)); err != nil {
+			return err
+		}
+	}
+	return r.asVerified()
+}
+
+// complaint is a launcher's, if it has one.
+func complaint(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	var f isolation.Failure
+	if err := json.Unmarshal(text, &f); err != nil {
+		return &launchError{fmt.Errorf("the launcher said %q: %w", text, err)}
+	}
+	if f.Exec != 0 {
+		return &launchError{&fs.PathError{Op: "exec", Err: syscall.Errno(f.Exec)}}
+	}
+	return &launchError{errors.New(f.Text)}
+}
+
+// launchError says that a launcher ran and the plugin did not.
+type launchError struct{ error }
+
+func (e *launchError) Unwrap() error { return e.error }
+
+func (r *runner) asVerified() error {
+	if r.opts.unchanged == nil {
+		return nil
+	}
+	return r.opts.unchanged()
 }
 
 func closeFile(w io.Writer) {
@@ -99,9 +188,35 @@ func closeFile(w io.Writer) {
 	}
 }
 
+// abandon is for a failed start: go-plugin will read nothing.
+func (r *runner) abandon() {
+	r.out.ReadCloser.Close()
+	r.errs.ReadCloser.Close()
+}
+
 func (r *runner) closePipes() {
 	r.out.src.Close()
-	r.errs.Close()
+	r.errs.src.Close()
+	if r.opts.status != nil {
+		r.opts.status.Close()
+		r.opts.statusW.Close()
+	}
+}
+
+// reap waits for the end of the process, kills what is left of its group while the group's number cannot be another's, and
+// takes the process's status.
+func (r *runner) reap(p *os.Process) {
+	err := error(unix.EINTR)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Waitid(unix.P_PID, p.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		_ = unix.Kill(-p.Pid, unix.SIGKILL)
+	}
+	r.state, _ = p.Wait()
+	r.reaped = true
 }
 
 // Wait waits for the end of the process.
@@ -122,10 +237,10 @@ func (r *runner) Kill(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.killed = true
-	if r.proc == nil || r.gone() {
+	if r.proc == nil || r.reaped {
 		return nil
 	}
-	// Process.Kill goes by pidfd and cannot hit another process; the group has its leader until that is waited for.
+	// The process is this one's child and not waited for: until then its number, and its group's, is nobody else's.
 	_ = syscall.Kill(-r.proc.Pid, syscall.SIGKILL)
 	if err := r.proc.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("bridge: kill process %d: %w", r.proc.Pid, err)
@@ -133,13 +248,23 @@ func (r *runner) Kill(context.Context) error {
 	return nil
 }
 
-func (r *runner) gone() bool {
+// ended tells how the process ended, if it did so by itself.
+func (r *runner) ended() (how string, itself bool) {
 	select {
 	case <-r.dead:
-		return true
 	default:
-		return false
+		return "", false
 	}
+	if r.state == nil {
+		return "", false
+	}
+	ws, ok := r.state.Sys().(syscall.WaitStatus)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.killed && ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL {
+		return "", false
+	}
+	return r.state.String(), true
 }
 
 // pid is the process's number, 0 before the start.
@@ -155,11 +280,11 @@ func (r *runner) pid() int {
 // Stdout is the handshake and nothing else.
 func (r *runner) Stdout() io.ReadCloser { return r.out }
 
-// Stderr is the process's standard error.
+// Stderr is the process's standard error, in bounds.
 func (r *runner) Stderr() io.ReadCloser { return r.errs }
 
 // Name is the executable's path.
-func (r *runner) Name() string { return r.cmd.Path }
+func (r *runner) Name() string { return r.opts.name }
 
 // ID is the process's number, empty before the start.
 func (r *runner) ID() string {
@@ -169,11 +294,8 @@ func (r *runner) ID() string {
 	return ""
 }
 
-// Diagnose explains a failed handshake.
-func (r *runner) Diagnose(context.Context) string {
-	return "The process ended or printed no handshake. Check that " + r.cmd.Path +
-		" is a gosrpt plugin built for this machine; what it printed is in the log at debug level."
-}
+// Diagnose is empty: the host explains a failed handshake itself.
+func (r *runner) Diagnose(context.Context) string { return "" }
 
 // PluginToHost is the identity: both share one file system.
 func (r *runner) PluginToHost(network, addr string) (string, string, error) {

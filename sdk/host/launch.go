@@ -1,0 +1,49 @@
+package host
+
+import (
+	"os"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/gosrpt/gosrpt/sdk/internal/bridge"
+	"github.com/gosrpt/gosrpt/sdk/internal/isolation"
+	"github.com/gosrpt/gosrpt/sdk/internal/launcher"
+)
+
+// Launch is what more there is to say about a start than its command line. The zero value starts a plugin as it is.
+type Launch struct {
+	// File, if set, is executed in place of what Path names by then. It stays the caller's, open until the start returns.
+	File *os.File
+	// Unchanged, if set, is asked before and after the execution whether the file still has the content that the caller knows.
+	Unchanged func() error
+	// Isolation is how the process is kept apart. It needs RunLauncher.
+	Isolation Isolation
+}
+
+func (l Launch) options(path string, args, env []string, log hclog.Logger) bridge.Options {
+	return bridge.Options{Path: path, Args: args, Env: env, File: l.File, Unchanged: l.Unchanged, Isolation: l.Isolation, Log: log}
+}
+
+// How a plugin's process is kept apart.
+type (
+	Isolation = isolation.Spec
+	User      = isolation.User
+	Limit     = isolation.Limit
+	Files     = isolation.Files
+)
+
+// PluginProfile names the system calls that no plugin needs, for Isolation.Deny.
+func PluginProfile() []string { return isolation.PluginProfile() }
+
+// KnownCall tells whether this machine has a system call of that name.
+func KnownCall(name string) bool { return launcher.Known(name) }
+
+// Majors are the major versions of the plugin protocol that this host speaks.
+func Majors() []int { return bridge.Majors() }
+
+// RunLauncher must be the first that main calls in a program that isolates plugins. Between such a program's fork and the plugin
+// runs the program itself, and then RunLauncher does not return.
+func RunLauncher() {
+	launcher.Run()
+	bridge.LauncherReady()
+}

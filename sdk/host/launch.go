@@ -38,8 +38,8 @@ func PluginProfile() []string { return isolation.PluginProfile() }
 // KnownCall tells whether this machine has a system call of that name.
 func KnownCall(name string) bool { return launcher.Known(name) }
 
-// Majors are the major versions of the plugin protocol that this host speaks.
-func Majors() []int { return bridge.Majors() }
+// CheckMajors says which side to upgrade if a plugin that speaks theirs has no major version in common with this host.
+func CheckMajors(theirs []int) error { return bridge.CheckMajors(theirs, bridge.Majors()) }
 
 // RunLauncher must be the first that main calls in a program that isolates plugins. Between such a program's fork and the plugin
 // runs the program itself, and then RunLauncher does not return.

@@ -30,7 +30,7 @@ func (p *Process) explain(ctx context.Context, o Options, err error) error {
 		return fmt.Errorf("it speaks version %d of go-plugin's handshake, this host %d: rebuild the plugin with this host's SDK",
 			core, plugin.CoreProtocolVersion)
 	case shaken && !slices.Contains(o.Majors, major):
-		return explainMajor(major, o.Majors)
+		return CheckMajors([]int{major}, o.Majors)
 	case itself:
 		return fmt.Errorf("it ended before it could be used (%s); %s", how, p.evidence)
 	case shaken:
@@ -41,12 +41,16 @@ func (p *Process) explain(ctx context.Context, o Options, err error) error {
 	return fmt.Errorf("it closed its stdout without a handshake: is it a gosrpt plugin? %s", p.evidence)
 }
 
-func explainMajor(theirs int, ours []int) error {
+// CheckMajors tells whether a plugin and a host have a major version in common, and otherwise which side to upgrade.
+func CheckMajors(theirs, ours []int) error {
+	if len(theirs) == 0 || slices.ContainsFunc(theirs, func(m int) bool { return slices.Contains(ours, m) }) {
+		return nil
+	}
 	mend := "upgrade this host, or install an older version of the plugin"
-	if theirs < slices.Min(ours) {
+	if slices.Max(theirs) < slices.Min(ours) {
 		mend = "upgrade the plugin: rebuild it with a newer SDK"
 	}
-	return fmt.Errorf("it speaks major version %d of the plugin protocol, this host speaks %s: %s", theirs, list(ours), mend)
+	return fmt.Errorf("it speaks major version %s of the plugin protocol, this host speaks %s: %s", list(theirs), list(ours), mend)
 }
 
 func list(majors []int) string {

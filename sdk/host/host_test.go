@@ -22,6 +22,7 @@ import (
 var testPlugin, testControl string
 
 func TestMain(m *testing.M) {
+	host.RunLauncher()
 	os.Exit(run(m))
 }
 

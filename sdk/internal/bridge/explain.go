@@ -19,9 +19,11 @@ import (
 
 // explain says in an operator's words why a plugin could not be started. go-plugin's own words are about itself.
 func (p *Process) explain(ctx context.Context, o Options, err error) error {
-	var launch *launchError
-	if p.run.pid() == 0 || errors.As(err, &launch) {
-		return explainExec(o.Path, err)
+	if p.run.failure != nil {
+		return explainExec(o.Path, p.run.failure)
+	}
+	if p.run.pid() == 0 {
+		return err
 	}
 	core, major, shaken := p.run.out.handshake()
 	how, itself := p.run.ended()

@@ -90,7 +90,7 @@ func (p *Process) start(ctx context.Context, o Options) error {
 		HandshakeConfig:  handshake(),
 		VersionedPlugins: versions(spoken(o.Majors)),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		Logger:           o.Log,
+		Logger:           discreet{o.Log},
 		SyncStdout:       noise,
 		SyncStderr:       later,
 		SkipHostEnv:      true,

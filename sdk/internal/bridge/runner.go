@@ -40,6 +40,7 @@ type runner struct {
 	errs    *stderr
 	opts    runOptions
 	started chan error
+	failure error // why the start failed, set before that is told
 	dead    chan struct{}
 	state   *os.ProcessState // set before dead is closed
 
@@ -93,18 +94,34 @@ func (r *runner) Start(context.Context) error {
 // this goroutine, because it is not as others are any more.
 func (r *runner) run() {
 	runtime.LockOSThread()
+	if unix.Gettid() == os.Getpid() {
+		// The first thread of a process cannot end: it is held here until another has begun.
+		begun := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(begun)
+			r.live()
+		}()
+		<-begun
+		runtime.UnlockOSThread()
+		return
+	}
+	r.live()
+}
+
+func (r *runner) live() {
 	p, err := r.fork()
 	if err != nil {
-		r.abandon()
+		r.fail(err)
 		r.closePipes()
-		r.started <- err
 		return
 	}
 	if err = r.executed(); err != nil {
-		r.abandon()
+		r.fail(err)
 		_ = r.Kill(context.Background())
+	} else {
+		r.started <- nil
 	}
-	r.started <- err
 	r.reap(p)
 	close(r.dead)
 	time.AfterFunc(pipeGrace, r.closePipes)
@@ -162,18 +179,13 @@ func complaint(text []byte) error {
 	}
 	var f isolation.Failure
 	if err := json.Unmarshal(text, &f); err != nil {
-		return &launchError{fmt.Errorf("the launcher said %q: %w", text, err)}
+		return fmt.Errorf("the launcher said %q: %w", text, err)
 	}
 	if f.Exec != 0 {
-		return &launchError{&fs.PathError{Op: "exec", Err: syscall.Errno(f.Exec)}}
+		return &fs.PathError{Op: "exec", Err: syscall.Errno(f.Exec)}
 	}
-	return &launchError{errors.New(f.Text)}
+	return errors.New(f.Text)
 }
-
-// launchError says that a launcher ran and the plugin did not.
-type launchError struct{ error }
-
-func (e *launchError) Unwrap() error { return e.error }
 
 func (r *runner) asVerified() error {
 	if r.opts.unchanged == nil {
@@ -188,10 +200,12 @@ func closeFile(w io.Writer) {
 	}
 }
 
-// abandon is for a failed start: go-plugin will read nothing.
-func (r *runner) abandon() {
+// fail ends a start. go-plugin will read nothing.
+func (r *runner) fail(err error) {
+	r.failure = err
 	r.out.ReadCloser.Close()
 	r.errs.ReadCloser.Close()
+	r.started <- err
 }
 
 func (r *runner) closePipes() {

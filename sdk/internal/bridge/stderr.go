@@ -1,6 +1,10 @@
 package bridge
 
-import "io"
+import (
+	"io"
+
+	"github.com/hashicorp/go-hclog"
+)
 
 // stderr stands between a plugin's standard error and go-plugin's reader of log entries.
 type stderr struct {
@@ -21,4 +25,14 @@ func newStderr(src io.ReadCloser, b *budget, e *evidence) *stderr {
 		close(s.done)
 	}()
 	return s
+}
+
+// discreet keeps go-plugin from logging a line for each piece of what a plugin prints.
+type discreet struct{ hclog.Logger }
+
+func (d discreet) Named(name string) hclog.Logger {
+	if name == "stdio" {
+		return hclog.NewNullLogger()
+	}
+	return d.Logger.Named(name)
 }

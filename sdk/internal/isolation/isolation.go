@@ -31,8 +31,8 @@ type Limit struct {
 	Value    uint64
 }
 
-// Files are the paths that a process reaches, with all that is beneath them. Its executable and its private
-// directory need no mention.
+// Files are the paths that a process reaches, with all that is beneath them. Its executable, its private directory, the
+// system's programs and libraries and /dev/null and its like need no mention.
 type Files struct {
 	ReadOnly  []string `json:",omitempty"`
 	ReadWrite []string `json:",omitempty"`

@@ -19,6 +19,9 @@ import (
 // always are the devices that every program may use.
 var always = []string{"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"}
 
+// system is where programs that are linked dynamically, and the interpreters of scripts, have what they run on.
+var system = []string{"/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin"}
+
 // ruleset is what Landlock is to enforce; fd is -1 if nothing is.
 type ruleset struct {
 	fd    int
@@ -64,6 +67,8 @@ func rulesOf(l isolation.Launch) ([]landlock.Rule, error) {
 		landlock.ROFiles(program),
 		landlock.RWDirs(l.Private).WithRefer(),
 		landlock.RWFiles(always...).IgnoreIfMissing(),
+		landlock.RODirs(system...).IgnoreIfMissing(),
+		landlock.ROFiles("/etc/ld.so.cache").IgnoreIfMissing(),
 	}
 	for _, path := range l.Files.ReadOnly {
 		rule, err := readOnly(path)

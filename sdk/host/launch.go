@@ -8,6 +8,7 @@ import (
 	"github.com/gosrpt/gosrpt/sdk/internal/bridge"
 	"github.com/gosrpt/gosrpt/sdk/internal/isolation"
 	"github.com/gosrpt/gosrpt/sdk/internal/launcher"
+	"github.com/gosrpt/gosrpt/sdk/internal/warden"
 )
 
 // Launch is what more there is to say about a start than its command line. The zero value starts a plugin as it is.
@@ -41,9 +42,11 @@ func KnownCall(name string) bool { return launcher.Known(name) }
 // CheckMajors says which side to upgrade if a plugin that speaks theirs has no major version in common with this host.
 func CheckMajors(theirs []int) error { return bridge.CheckMajors(theirs, bridge.Majors()) }
 
-// RunLauncher must be the first that main calls in a program that isolates plugins. Between such a program's fork and the plugin
-// runs the program itself, and then RunLauncher does not return.
+// RunLauncher must be the first that main calls in a program that starts plugins. The program itself runs between its fork and
+// a plugin that is isolated, and as the process that cleans up when the program is killed: then RunLauncher does not return.
+// In a program that does not call it no plugin can be isolated.
 func RunLauncher() {
+	warden.Run()
 	launcher.Run()
 	bridge.LauncherReady()
 }

@@ -17,7 +17,7 @@ import (
 // command is the process to start. It leads a process group of its own, so that a terminal's ^C reaches the host alone,
 // which then ends its plugins in order.
 func (p *Process) command(o Options, handshake []string, channel *os.File) (*exec.Cmd, runOptions, error) {
-	ro := runOptions{name: o.Path, newPrivs: o.Isolation.NewPrivs, unchanged: o.Unchanged}
+	ro := runOptions{name: o.Path, newPrivs: o.Isolation.NewPrivs, unchanged: o.Unchanged, forked: p.entrust}
 	cmd := &exec.Cmd{Path: o.Path, Args: append([]string{o.Path}, o.Args...)}
 	cmd.Env = append(cmd.Env, o.Env...)
 	cmd.Env = append(cmd.Env, handshake...)

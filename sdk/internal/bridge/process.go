@@ -49,6 +49,7 @@ type Process struct {
 	dir      private
 	log      hclog.Logger
 	held     []*os.File // until the process is started
+	forget   func()     // ends the warden's care
 }
 
 // deathTime is how long a failed start waits for the death of what it started, which would otherwise be a zombie.
@@ -231,4 +232,7 @@ func (p *Process) cleanUp() {
 		p.channel.Close()
 	}
 	p.dir.remove()
+	if p.forget != nil {
+		p.forget()
+	}
 }

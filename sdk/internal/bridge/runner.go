@@ -58,6 +58,8 @@ type runOptions struct {
 	name string
 	// status, if set, is where a launcher says why it failed, and its other end. It ends when the plugin is executed.
 	status, statusW *os.File
+	// forked, if set, is told the process's number before it can be waited for.
+	forked func(pid int)
 	// unchanged, if set, is asked before and after the file was executed.
 	unchanged func() error
 }
@@ -115,6 +117,9 @@ func (r *runner) live() {
 		r.fail(err)
 		r.closePipes()
 		return
+	}
+	if r.opts.forked != nil {
+		r.opts.forked(p.Pid)
 	}
 	if err = r.executed(); err != nil {
 		r.fail(err)

@@ -71,24 +71,22 @@ func (p *Process) byFile(o Options, cmd *exec.Cmd) error {
 	if err != nil {
 		return err
 	}
-	fd := int(o.File.Fd())
 	if script {
-		null, err := os.Open(os.DevNull)
+		null, err := os.Open(os.DevNull) // takes the place of the launcher's status
 		if err != nil {
 			return err
 		}
 		p.held = append(p.held, null)
 		cmd.ExtraFiles = append(cmd.ExtraFiles, null, o.File)
-		fd = isolation.FileFD
-	} else {
-		// A number that the child's own descriptors, 0 to 5, cannot have.
-		high, err := unix.FcntlInt(o.File.Fd(), unix.F_DUPFD_CLOEXEC, 64)
-		if err != nil {
-			return os.NewSyscallError("fcntl(F_DUPFD_CLOEXEC)", err)
-		}
-		p.held = append(p.held, os.NewFile(uintptr(high), o.Path))
-		fd = high
+		cmd.Path = "/proc/self/fd/" + strconv.Itoa(isolation.FileFD)
+		return nil
 	}
+	// A number that the child's own descriptors, 0 to 5, cannot have.
+	fd, err := unix.FcntlInt(o.File.Fd(), unix.F_DUPFD_CLOEXEC, 64)
+	if err != nil {
+		return os.NewSyscallError("fcntl(F_DUPFD_CLOEXEC)", err)
+	}
+	p.held = append(p.held, os.NewFile(uintptr(fd), o.Path))
 	cmd.Path = "/proc/self/fd/" + strconv.Itoa(fd)
 	return nil
 }

@@ -71,7 +71,7 @@ func explainExec(path string, err error) error {
 	}
 	switch {
 	case errors.Is(err, unix.EACCES):
-		return fmt.Errorf("it is not executable: chmod +x it, and check that its file system is not mounted noexec: %w", p.Err)
+		return fmt.Errorf("it is not executable: chmod +x it, and check that its file system is not mounted noexec and that the user it runs as can reach it: %w", p.Err)
 	case errors.Is(err, unix.ETXTBSY):
 		return fmt.Errorf("it is still being written after %v: %w", busyFor, p.Err)
 	case errors.Is(err, unix.ENOEXEC):

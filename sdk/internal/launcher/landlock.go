@@ -46,7 +46,7 @@ func newRuleset(l isolation.Launch, warn io.Writer) (ruleset, error) {
 		return none, err
 	}
 	// Files and devices only: the network and signals stay as they are.
-	fd, flags, err := landlock.MustConfig(landlock.V5.HandledAccessFS).BestEffort().NewRulesetFD(rules...)
+	fd, flags, err := landlock.Config{HandledAccessFS: landlock.V5.HandledAccessFS}.BestEffort().NewRulesetFD(rules...)
 	return ruleset{fd, flags}, err
 }
 

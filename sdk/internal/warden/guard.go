@@ -74,7 +74,7 @@ func (g *Guard) hire() error {
 	}
 	defer far.Close()
 	cmd := &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{name}, Env: []string{}, Dir: "/", ExtraFiles: []*os.File{far},
+		Path: "/proc/self/exe", Args: []string{name}, Dir: "/", ExtraFiles: []*os.File{far},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	if err := cmd.Start(); err != nil {
@@ -111,13 +111,14 @@ func (g *Guard) dismissIdle(last uint64) {
 	}
 }
 
-// dismiss ends the warden. What was entrusted to it is cleaned up, if there is anything: it has broken down then, and does nothing.
+// dismiss ends the warden, which cleans nothing up. If it has broken down, what was entrusted to it is so no longer.
 func (g *Guard) dismiss() {
 	if g.c == nil {
 		return
 	}
-	g.c.Close()
+	// It must be dead before the channel ends: it would clean up.
 	_ = g.cmd.Process.Kill()
 	_ = g.cmd.Wait()
+	g.c.Close()
 	g.c, g.cmd, g.wards = nil, nil, nil
 }

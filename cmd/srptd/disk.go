@@ -130,7 +130,8 @@ func (k *disk) build(ctx context.Context, p *parts) (err error) {
 	}
 	p.plugin, err = pluginhost.Start(ctx, pluginhost.Config{
 		Name: k.cfg.Name, Arena: p.mem, Ready: c.Plugin.StartTimeout, Log: k.log.Named("plugin"),
-		Resolve: func() (string, error) { return pluginhost.Find(c.PluginDirs, k.cfg.Plugin) },
+		Settings: k.cfg.Config, // before Open: the manifest may restrict the plugin to its files
+		Resolve:  func() (string, error) { return pluginhost.Find(c.PluginDirs, k.cfg.Plugin) },
 	})
 	if err != nil {
 		return err

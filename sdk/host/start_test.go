@@ -264,6 +264,23 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
+func TestLogLinesKeepTheirLevelBeforeAndAfterTheHandshake(t *testing.T) {
+	var log buffer
+	p := start(t, newArena(t, 4096), func(o *host.Options) {
+		o.Args = []string{"complain"}
+		o.Log = hclog.New(&hclog.LoggerOptions{Level: hclog.Info, Output: &log})
+	})
+	open(t, p, map[string]string{"print": "[WARN] later"})
+	open(t, p, map[string]string{"print": `{"@level":"error","@message":"last"}`})
+	for _, want := range []string{"[WARN]  testplugin: [WARN] at the start", "[WARN]  testplugin: [WARN] later", "[ERROR] testplugin: last"} {
+		for end := time.Now().Add(patience); !strings.Contains(log.String(), want); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("no %q in\n%s", want, log.String())
+			}
+		}
+	}
+}
+
 func TestFloodOfLogLinesIsBoundedAndCounted(t *testing.T) {
 	var log buffer
 	began := time.Now()

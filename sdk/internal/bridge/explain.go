@@ -20,6 +20,10 @@ import (
 // explain says in an operator's words why a plugin could not be started. go-plugin's own words are about itself.
 func (p *Process) explain(ctx context.Context, o Options, err error) error {
 	if p.run.failure != nil {
+		if o.Isolation.PIDNamespace && errors.Is(p.run.failure, unix.EPERM) {
+			return fmt.Errorf("its manifest asks for a PID namespace, which this host may not make (%w): run it as root, or set "+
+				"pid_namespace: false", p.run.failure)
+		}
 		return explainExec(o.Path, p.run.failure)
 	}
 	if p.run.pid() == 0 {
@@ -36,9 +40,9 @@ func (p *Process) explain(ctx context.Context, o Options, err error) error {
 	case itself:
 		return fmt.Errorf("it ended before it could be used (%s); %s", how, p.evidence)
 	case shaken:
-		return errors.Join(fmt.Errorf("it does not answer after its handshake: %w; %s", err, p.evidence), ctx.Err())
+		return fmt.Errorf("it does not answer after its handshake: %w; %s", err, p.evidence)
 	case ctx.Err() != nil || strings.Contains(err.Error(), "timeout"):
-		return errors.Join(fmt.Errorf("it did not print its handshake in time: is it a gosrpt plugin? %s", p.evidence), ctx.Err())
+		return fmt.Errorf("it did not print its handshake in time: is it a gosrpt plugin? %s", p.evidence)
 	}
 	return fmt.Errorf("it closed its stdout without a handshake: is it a gosrpt plugin? %s", p.evidence)
 }

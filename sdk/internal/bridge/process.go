@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -64,9 +65,9 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	if err := p.start(ctx, o); err != nil {
 		p.Kill()
 		p.awaitDeath()
-		err = p.explain(ctx, o, err)
+		err = fmt.Errorf("plugin %s: %w", o.Path, p.explain(ctx, o, err))
 		p.cleanUp()
-		return nil, fmt.Errorf("plugin %s: %w", o.Path, err)
+		return nil, errors.Join(err, ctx.Err())
 	}
 	p.evidence.close()
 	return p, nil

@@ -73,6 +73,8 @@ func misbehave(how string) {
 			}
 			fmt.Fprintln(os.Stderr, "the flood is over")
 		}()
+	case "complain":
+		fmt.Fprintln(os.Stderr, "[WARN] at the start")
 	case "mute":
 		select {}
 	}
@@ -82,7 +84,7 @@ type opener struct{}
 
 // Open opens a store. Keys: path, blocks, block-size, mode (call or submit), concurrency, delay (a duration for
 // each call), close-delay (the same for Close, which then makes the file path.closed), read-only, fail (a code for each request), environment (returned as the serial), try (system
-// calls, whose outcome is the serial).
+// calls, whose outcome is the serial), print (a line for stderr).
 func (opener) Open(ctx context.Context, config map[string]string) (backstore.Store, error) {
 	s := &store{info: backstore.Info{BlockSize: 512, Blocks: 2048, WriteCache: true, FUA: true}}
 	mode := "call"
@@ -111,6 +113,8 @@ func (opener) Open(ctx context.Context, config map[string]string) (backstore.Sto
 			var n uint64
 			n, err = strconv.ParseUint(v, 10, 16)
 			s.fail = backstore.Code(n)
+		case "print":
+			fmt.Fprintln(os.Stderr, v)
 		case "try":
 			s.info.Serial, err = try(v)
 		case "environment":

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -57,13 +58,37 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
+// safeBuffer is written by a timer's goroutine too.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func (b *safeBuffer) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.b.Reset()
+}
+
 func logTo(out io.Writer) hclog.Logger {
 	return hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: out})
 }
 
 func TestNoiseIsBoundedInLengthAndRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log safeBuffer
 		n := newNoise(logTo(&log), newBudget(logTo(&log)), &evidence{})
 		fmt.Fprint(n, "two ")
 		fmt.Fprintf(n, "parts\n%s\n\xff\xfe\n", strings.Repeat("y", 100_000))

@@ -161,12 +161,13 @@ func TestOrderlyEndsCloseTheStoresHoweverLongItTakes(t *testing.T) {
 // running, stopped   the plugin dies
 // child              a child of the plugin in its process group dies
 // child-apart        a child that has left the group dies in a PID namespace
+// launched           a plugin of another user dies although there is no warden
 // closed stdin       a host without a standard input is as any other
 func TestKilledHostLeavesNoOrphan(t *testing.T) {
-	for _, state := range []string{"running", "stopped", "child", "child-apart", "closed stdin"} {
+	for _, state := range []string{"running", "stopped", "child", "child-apart", "launched", "closed stdin"} {
 		t.Run(state, func(t *testing.T) {
-			if state == "child-apart" && os.Geteuid() != 0 {
-				t.Skip("only root can make a PID namespace")
+			if (state == "child-apart" || state == "launched") && os.Geteuid() != 0 {
+				t.Skip("only root can make a PID namespace, or a process of another user")
 			}
 			cmd := exec.Command(os.Args[0], "-test.run=^TestHelperDaemon$", "-test.v")
 			if state == "closed stdin" {
@@ -178,6 +179,9 @@ func TestKilledHostLeavesNoOrphan(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer os.RemoveAll(tmp)
+			if err := os.Chmod(tmp, 0o755); err != nil { // another user must get through
+				t.Fatal(err)
+			}
 			cmd.Env = append(os.Environ(), "HOST_TEST_BUILT="+filepath.Dir(testPlugin), "HOST_TEST_DAEMON="+state, "TMPDIR="+tmp)
 			out, err := cmd.StdoutPipe()
 			if err != nil {
@@ -202,6 +206,13 @@ func TestKilledHostLeavesNoOrphan(t *testing.T) {
 			if strings.HasPrefix(state, "child") && len(family) != 3 { // the warden, the plugin, its child
 				t.Fatalf("the host has the descendants %v", family)
 			}
+			for _, other := range family {
+				if state == "launched" && other != pid {
+					if err := syscall.Kill(other, syscall.SIGKILL); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -214,6 +225,9 @@ func TestKilledHostLeavesNoOrphan(t *testing.T) {
 					}
 					time.Sleep(5 * time.Millisecond)
 				}
+			}
+			if state == "launched" {
+				return
 			}
 			if left, _ := filepath.Glob(filepath.Join(tmp, "gosrpt-plugin-*")); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
@@ -281,6 +295,13 @@ func TestHelperDaemon(t *testing.T) {
 	p := start(t, newArena(t, 4096), func(o *host.Options) {
 		if how := os.Getenv("HOST_TEST_DAEMON"); strings.HasPrefix(how, "child") {
 			o.Args, o.Isolation.PIDNamespace = []string{how}, how == "child-apart"
+		}
+		if os.Getenv("HOST_TEST_DAEMON") == "launched" {
+			f, err := os.Open(testPlugin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.File, o.Isolation.User = f, &host.User{UID: 65534, GID: 65534}
 		}
 	})
 	fmt.Printf("plugin pid %d\n", p.PID())

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/gosrpt/gosrpt/sdk/internal/isolation"
 )
 
 func TestOnlyTheHandshakeReachesGoPlugin(t *testing.T) {
@@ -211,5 +213,14 @@ func TestPipesEndSoonAfterTheProcess(t *testing.T) {
 	_, _ = io.ReadAll(r.Stderr())
 	if d := time.Since(began); d > 10*time.Second {
 		t.Errorf("the readers were held for %v", d)
+	}
+}
+
+func TestIsolationNeedsAProgramThatCanBeTheLauncher(t *testing.T) {
+	_, err := Start(t.Context(), Options{
+		Path: "/bin/true", Log: hclog.NewNullLogger(), Isolation: isolation.Spec{Deny: []string{"mount"}},
+	})
+	if err == nil || !strings.Contains(err.Error(), "must call RunLauncher") || !strings.Contains(err.Error(), "/bin/true") {
+		t.Errorf("%v", err)
 	}
 }

@@ -65,8 +65,8 @@ func launch(arg string, args []string, warn io.Writer) isolation.Failure {
 		{"change the user", "run the host as root, or remove user and group from the manifest", func() error { return become(l.User) }},
 		{"forbid new privileges", "", func() error { return noNewPrivs(l) }},
 		{"tie the process to its host", "", func() error { return tie(l.Parent) }},
-		{"restrict the files with Landlock", "", func() error { return rules.restrict() }},
-		{"filter the system calls", "", func() error { return filter(l.Deny) }},
+		{"restrict the files with Landlock", "remove landlock from the manifest", func() error { return rules.restrict() }},
+		{"filter the system calls", "remove seccomp from the manifest, or use a kernel with CONFIG_SECCOMP_FILTER", func() error { return filter(l.Deny) }},
 	} {
 		if err := s.do(); err != nil {
 			return s.failed(err)

@@ -70,12 +70,9 @@ func sumOf(f *os.File) (sum, identity, error) {
 	if err != nil {
 		return sum{}, id, err
 	}
-	knownSums.Lock()
-	defer knownSums.Unlock()
-	if s, ok := knownSums.m[id]; ok {
+	if s, ok := recall(id); ok {
 		return s, id, nil
 	}
-	knownSums.reads++
 	h := sha256.New()
 	if _, err = io.Copy(h, io.NewSectionReader(f, 0, id.size)); err == nil {
 		err = unchanged(f, id)
@@ -84,11 +81,28 @@ func sumOf(f *os.File) (sum, identity, error) {
 		return sum{}, id, err
 	}
 	s := sum(h.Sum(nil))
-	if time.Since(time.Unix(id.ctime.Unix())) > settled {
-		if len(knownSums.m) >= maxKnown || knownSums.m == nil {
-			knownSums.m = map[identity]sum{}
-		}
-		knownSums.m[id] = s
-	}
+	remember(id, s)
 	return s, id, nil
+}
+
+func recall(id identity) (sum, bool) {
+	knownSums.Lock()
+	defer knownSums.Unlock()
+	s, ok := knownSums.m[id]
+	if !ok {
+		knownSums.reads++
+	}
+	return s, ok
+}
+
+func remember(id identity, s sum) {
+	if time.Since(time.Unix(id.ctime.Unix())) <= settled {
+		return
+	}
+	knownSums.Lock()
+	defer knownSums.Unlock()
+	if len(knownSums.m) >= maxKnown || knownSums.m == nil {
+		knownSums.m = map[identity]sum{}
+	}
+	knownSums.m[id] = s
 }

@@ -124,7 +124,7 @@ func TestNoiseIsBoundedInLengthAndRate(t *testing.T) {
 func TestLogEntriesPassWholeAndLongOnesAreCut(t *testing.T) {
 	var out bytes.Buffer
 	e := &evidence{}
-	l := newErrors(&out, newBudget(hclog.NewNullLogger()), e)
+	l := newErrors(&out, hclog.NewNullLogger(), newBudget(hclog.NewNullLogger()), e)
 	entry := `{"@level":"info","@message":"` + strings.Repeat("m", 4000) + `"}`
 	fmt.Fprintln(l, entry)
 	fmt.Fprintln(l, strings.Repeat("x", 10*stderrLine))
@@ -136,6 +136,21 @@ func TestLogEntriesPassWholeAndLongOnesAreCut(t *testing.T) {
 	}
 	if s := e.String(); !strings.Contains(s, "the last, without an end") || len(s) > 4*shownLines*shownBytes {
 		t.Errorf("evidence %q", s)
+	}
+}
+
+func TestEntriesBelowTheLevelUseUpNoBudget(t *testing.T) {
+	var out safeBuffer
+	log := hclog.New(&hclog.LoggerOptions{Level: hclog.Info, Output: &out})
+	b := newBudget(log)
+	l, n := newErrors(&out, log, b, &evidence{}), newNoise(log, b, &evidence{})
+	for range 2 * lineBurst {
+		fmt.Fprintln(l, `{"@level":"debug","@message":"chatter"}`)
+		fmt.Fprintln(n, "chatter")
+	}
+	fmt.Fprintln(l, `{"@level":"error","@message":"important"}`)
+	if got := out.String(); strings.Contains(got, "chatter") || !strings.Contains(got, "important") {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -19,9 +19,11 @@ const (
 type lines struct {
 	max    int
 	budget *budget
-	// seen gets every line, keep those within the budget. cut says that the line was longer. Neither may keep the slice.
-	seen func(line []byte)
-	keep func(line []byte, cut bool)
+	// seen gets every line, keep those that are wanted and within the budget. cut says that the line was longer. None may
+	// keep the slice.
+	seen   func(line []byte)
+	wanted func(line []byte) bool
+	keep   func(line []byte, cut bool)
 
 	mu   sync.Mutex
 	line []byte
@@ -67,25 +69,40 @@ func (l *lines) end() {
 		line = bytes.ToValidUTF8(line, []byte("?"))
 	}
 	l.seen(line)
-	if l.budget.take() {
+	if l.wanted(line) && l.budget.take() {
 		l.keep(line, cut)
 	}
 }
 
 // newNoise logs what a plugin prints to stdout besides its handshake.
 func newNoise(log hclog.Logger, b *budget, e *evidence) *lines {
-	return &lines{max: noiseLine, budget: b, seen: e.printed, keep: func(line []byte, cut bool) {
+	wanted := func([]byte) bool { return log.IsDebug() }
+	return &lines{max: noiseLine, budget: b, seen: e.printed, wanted: wanted, keep: func(line []byte, cut bool) {
 		log.Debug(noiseLogging, "line", string(line), "cut", cut)
 	}}
 }
 
-// newErrors passes lines of stderr on to w, which reads them as log entries.
-func newErrors(w io.Writer, b *budget, e *evidence) *lines {
-	return &lines{max: stderrLine, budget: b, seen: e.complained, keep: func(line []byte, cut bool) {
+// newErrors passes lines of stderr on to w, which reads them as log entries for log.
+func newErrors(w io.Writer, log hclog.Logger, b *budget, e *evidence) *lines {
+	wanted := func(line []byte) bool { return loggable(log, line) }
+	return &lines{max: stderrLine, budget: b, seen: e.complained, wanted: wanted, keep: func(line []byte, cut bool) {
 		end := "\n"
 		if cut {
 			end = "...\n"
 		}
 		_, _ = w.Write(append(bytes.Clone(line), end...))
 	}}
+}
+
+// loggable tells whether a line would be logged. Entries below log's level must not use up the budget of those above.
+func loggable(log hclog.Logger, line []byte) bool {
+	switch {
+	case !bytes.HasPrefix(line, []byte("{")):
+		return true
+	case bytes.Contains(line, []byte(`"@level":"trace"`)):
+		return log.IsTrace()
+	case bytes.Contains(line, []byte(`"@level":"debug"`)):
+		return log.IsDebug()
+	}
+	return true
 }

@@ -112,7 +112,7 @@ func (p *Process) start(ctx context.Context, o Options) error {
 			}
 			err = p.run.prepare(cmd, noise, b, p.evidence, ro)
 			if err == nil {
-				later.Writer = newErrors(p.run.errs.w, b, p.evidence)
+				later.Writer = newErrors(p.run.errs.w, o.Log, b, p.evidence)
 			}
 			return p.run, err
 		},

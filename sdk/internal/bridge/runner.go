@@ -70,7 +70,7 @@ func (r *runner) prepare(cmd *exec.Cmd, noise *lines, b *budget, e *evidence, o 
 		return err
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, outW, errW
-	r.cmd, r.out, r.errs, r.opts = cmd, newStdout(outR, noise), newStderr(errR, b, e), o
+	r.cmd, r.out, r.errs, r.opts = cmd, newStdout(outR, noise), newStderr(errR, b.log, b, e), o
 	return nil
 }
 

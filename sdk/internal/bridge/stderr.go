@@ -14,10 +14,10 @@ type stderr struct {
 	done          chan struct{} // closed when src has ended
 }
 
-func newStderr(src io.ReadCloser, b *budget, e *evidence) *stderr {
+func newStderr(src io.ReadCloser, log hclog.Logger, b *budget, e *evidence) *stderr {
 	r, w := io.Pipe()
 	s := &stderr{ReadCloser: r, src: src, w: w, done: make(chan struct{})}
-	l := newErrors(w, b, e)
+	l := newErrors(w, log, b, e)
 	go func() {
 		_, _ = io.Copy(l, src) // until the pipe is closed, on one side or the other
 		l.flush()

@@ -15,7 +15,8 @@ help: ## list the commands
 build: ## build the daemon, the operator's command and the plugins into bin/
 	@mkdir -p $(BIN)/plugins
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/srptd ./cmd/srptctl
-	@for p in $(PLUGINS); do CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(BIN)/plugins/$$p ./plugins/$$p || exit 1; done
+	@for p in $(PLUGINS); do CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(BIN)/plugins/$$p ./plugins/$$p || exit 1; \
+	  cp plugins/$$p/$$p.manifest.yaml $(BIN)/plugins/ || exit 1; done
 
 .PHONY: demo
 demo: build ## start a target with a file store, log in, verify data, show session and throughput

@@ -144,7 +144,7 @@ func (k *disk) process(ctx context.Context) (*process, error) {
 	if k.shared != nil {
 		return k.shared.acquire(ctx, k.d)
 	}
-	return k.d.startProcess(ctx, k.cfg.Name, k.cfg.Plugin, k.arenaSize(), k.log.Named("plugin"))
+	return k.d.startProcess(ctx, k.cfg.Name, []*disk{k}, k.log.Named("plugin"))
 }
 
 // minArena is the least memory of a plugin process.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gosrpt/gosrpt/core/admin"
 	"github.com/gosrpt/gosrpt/core/config"
+	"github.com/gosrpt/gosrpt/core/pluginhost"
 )
 
 // Exit codes.
@@ -30,7 +31,10 @@ const (
 // usageError marks errors of the command line.
 type usageError struct{ error }
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	pluginhost.RunLauncher()
+	os.Exit(run(os.Args[1:]))
+}
 
 func run(args []string) int {
 	root := newRoot()

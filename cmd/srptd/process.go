@@ -20,9 +20,14 @@ type process struct {
 	plugin *pluginhost.Plugin
 }
 
-// startProcess starts an executable with an arena of size bytes.
-func (d *daemon) startProcess(ctx context.Context, name, executable string, size uint64, log hclog.Logger) (*process, error) {
-	c, p := d.cfg, &process{}
+// startProcess starts the plugin of disks, which all have the same, with the largest arena that one of them wants.
+func (d *daemon) startProcess(ctx context.Context, name string, disks []*disk, log hclog.Logger) (*process, error) {
+	c, p, executable := d.cfg, &process{}, disks[0].cfg.Plugin
+	var settings []map[string]string // the manifest may restrict the plugin to the files that these name
+	size := uint64(0)
+	for _, k := range disks {
+		settings, size = append(settings, k.cfg.Config), max(size, k.arenaSize())
+	}
 	err := func() (err error) {
 		if p.mem, err = host.NewArena(int(size)); err != nil {
 			return err
@@ -31,7 +36,7 @@ func (d *daemon) startProcess(ctx context.Context, name, executable string, size
 			return err
 		}
 		p.plugin, err = pluginhost.Start(ctx, pluginhost.Config{
-			Name: name, Arena: p.mem, Ready: c.Plugin.StartTimeout, Hang: c.Plugin.Hang, Log: log,
+			Name: name, Arena: p.mem, Ready: c.Plugin.StartTimeout, Hang: c.Plugin.Hang, Log: log, Settings: settings,
 			Resolve: func() (string, error) { return pluginhost.Find(c.PluginDirs, executable) },
 		})
 		return err
@@ -73,7 +78,7 @@ func (s *sharedProcess) acquire(ctx context.Context, d *daemon) (*process, error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc == nil {
-		p, err := d.startProcess(ctx, s.executable, s.executable, s.arenaSize(), d.log.Named("plugin"))
+		p, err := d.startProcess(ctx, s.executable, s.members, d.log.Named("plugin"))
 		if err != nil {
 			return nil, err
 		}
@@ -81,14 +86,6 @@ func (s *sharedProcess) acquire(ctx context.Context, d *daemon) (*process, error
 	}
 	s.users++
 	return s.proc, nil
-}
-
-// arenaSize is the largest that a member wants.
-func (s *sharedProcess) arenaSize() (n uint64) {
-	for _, k := range s.members {
-		n = max(n, k.arenaSize())
-	}
-	return n
 }
 
 // release undoes acquire. The last one ends the process.

@@ -29,7 +29,7 @@ func StartAuth(ctx context.Context, cfg AuthConfig) (*Auth, error) {
 		changed = func(auth.Change) {}
 	}
 	a := &Auth{}
-	a.m.cfg, a.m.host = cfg.ControlConfig, host.StartAuth
+	a.m.of, a.m.cfg, a.m.host = kindAuth, cfg.ControlConfig, host.StartAuth
 	a.m.watch = func(p *host.Auth) error { return p.Watch(changed) }
 	a.m.back = func() { changed(auth.Change{Reason: "the auth plugin was restarted"}) }
 	if err := a.m.mind(ctx, "the auth plugin is gone, logins are refused until it is back"); err != nil {

@@ -25,9 +25,12 @@ const (
 type Config struct {
 	// Name names it to the operator.
 	Name string
-	// Path is the executable, see Find. It is resolved again at each start if Resolve is set.
+	// Path is the executable, see Find. It is resolved again at each start if Resolve is set. The catalogue of its directory and the
+	// manifest beside it are read at each start too: a mend of either is found by the next try.
 	Path    string
 	Resolve func() (string, error)
+	// Settings are what the manifest's ${config.KEY} stand for: the configurations of the stores that the plugin is for.
+	Settings []map[string]string
 	// Args and Env are the process's arguments and its whole environment.
 	Args, Env []string
 	// Arena is the plugin's, and no other plugin's. It stays the caller's and must outlive the Plugin.

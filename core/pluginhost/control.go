@@ -72,6 +72,7 @@ type controlled interface {
 // minder is the kind of the plugins of the control plane.
 type minder[P controlled] struct {
 	keeper[P]
+	of   string // the kind of plugin
 	cfg  ControlConfig
 	host func(context.Context, host.ControlOptions) (P, error)
 	// watch delivers changes until the process ends.
@@ -92,7 +93,13 @@ func (m *minder[P]) mind(ctx context.Context, gone string) error {
 }
 
 func (m *minder[P]) start(ctx context.Context, path string) (P, error) {
-	p, err := m.host(ctx, host.ControlOptions{Path: path, Args: m.cfg.Args, Env: m.cfg.Env, Config: m.cfg.Config, Log: m.cfg.Log})
+	v, err := vet(m.of, path, []map[string]string{m.cfg.Config}, m.cfg.Log)
+	if err != nil {
+		var none P
+		return none, err
+	}
+	defer v.close()
+	p, err := m.host(ctx, host.ControlOptions{Path: v.path, Launch: v.launch, Args: m.cfg.Args, Env: m.cfg.Env, Config: m.cfg.Config, Log: m.cfg.Log})
 	if err == nil && p.Notice() != "" {
 		m.cfg.Log.Info("the plugin is open", "plugin", m.cfg.Name, "notice", p.Notice())
 	}

@@ -16,7 +16,8 @@ var ErrNotFound = errors.New("plugin not found")
 const prefix = "gosrpt-"
 
 // Find returns the executable of a plugin: name itself if it is a path, else the first of "name" and "gosrpt-name" in the
-// directories' order. Symbolic links are followed, so that an exchanged link changes the next start and not this one.
+// directories' order. It is absolute; symbolic links are followed at the start, once, so that an exchanged link
+// changes the next start and not this one, and that the catalogue of the directory that has the link counts.
 // The error wraps ErrNotFound if there is none, and says what was found that is no executable.
 func Find(dirs []string, name string) (string, error) {
 	if name == "" {
@@ -42,14 +43,11 @@ func Find(dirs []string, name string) (string, error) {
 }
 
 func executable(path string) (string, error) {
-	real, err := filepath.EvalSymlinks(path)
+	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", fmt.Errorf("pluginhost: %w", err)
 	}
-	if real, err = filepath.Abs(real); err != nil {
-		return "", fmt.Errorf("pluginhost: %w", err)
-	}
-	st, err := os.Stat(real)
+	st, err := os.Stat(abs)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("pluginhost: %w", err)
@@ -58,5 +56,5 @@ func executable(path string) (string, error) {
 	case st.Mode()&0o111 == 0:
 		return "", fmt.Errorf("pluginhost: %s is not executable: chmod +x it", path)
 	}
-	return real, nil
+	return abs, nil
 }

@@ -29,7 +29,7 @@ func StartIOCtx(ctx context.Context, cfg IOCtxConfig) (*IOCtx, error) {
 		changed = func(string) {}
 	}
 	p := &IOCtx{}
-	p.m.cfg, p.m.host = cfg.ControlConfig, host.StartIOCtx
+	p.m.of, p.m.cfg, p.m.host = kindIOCtx, cfg.ControlConfig, host.StartIOCtx
 	p.m.watch = func(h *host.IOCtx) error { return h.Watch(changed) }
 	p.m.back = func() { changed("the ioctx plugin was restarted") }
 	if err := p.m.mind(ctx, "the ioctx plugin is gone, the plan in force stays in force"); err != nil {

@@ -42,8 +42,13 @@ func Start(ctx context.Context, cfg Config) (*Plugin, error) {
 }
 
 func (p *Plugin) start(ctx context.Context, path string) (*host.Process, error) {
+	v, err := vet(kindBackstore, path, p.cfg.Settings, p.cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
 	return host.Start(ctx, host.Options{
-		Path: path, Args: p.cfg.Args, Env: p.cfg.Env, Arena: p.cfg.Arena, Slow: p.cfg.Slow, Log: p.cfg.Log,
+		Path: v.path, Launch: v.launch, Args: p.cfg.Args, Env: p.cfg.Env, Arena: p.cfg.Arena, Slow: p.cfg.Slow, Log: p.cfg.Log,
 	})
 }
 

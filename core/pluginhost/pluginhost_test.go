@@ -28,7 +28,10 @@ var _ store.Backend = (*host.Queue)(nil)
 
 var testPlugin, testControl string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	pluginhost.RunLauncher()
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "gosrpt-pluginhost-test")

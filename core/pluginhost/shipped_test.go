@@ -24,6 +24,8 @@ func shipped(t *testing.T) string {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	shipManifest(t, dir, "auth")
+	shipManifest(t, dir, "ioctx")
 	return dir
 }
 

@@ -18,6 +18,8 @@ type ControlOptions struct {
 	// Path is the executable, Args its arguments.
 	Path string
 	Args []string
+	// File, Unchanged and Isolation: see Launch.
+	Launch
 	// Env is the process's environment, whole: nothing of this process's environment is passed on.
 	Env []string
 	// Config is what the plugin opens.
@@ -54,7 +56,7 @@ func startControl(ctx context.Context, kind string, o ControlOptions, g greeting
 	if o.Log == nil {
 		return nil, fmt.Errorf("host: %s plugin %s: a logger is needed", kind, o.Path)
 	}
-	b, err := bridge.Start(ctx, bridge.Options{Path: o.Path, Args: o.Args, Env: o.Env, Log: o.Log})
+	b, err := bridge.Start(ctx, o.Launch.options(o.Path, o.Args, o.Env, o.Log))
 	if err != nil {
 		return nil, err
 	}

@@ -157,17 +157,32 @@ func TestOrderlyEndsCloseTheStoresHoweverLongItTakes(t *testing.T) {
 }
 
 // TestKilledHostLeavesNoOrphan kills a process that has started a plugin, as the operator's kill -9 does.
+//
+// running, stopped   the plugin dies
+// child              a child of the plugin in its process group dies
+// child-apart        a child that has left the group dies in a PID namespace
+// launched           a plugin of another user dies although there is no warden
+// closed stdin       a host without a standard input is as any other
 func TestKilledHostLeavesNoOrphan(t *testing.T) {
-	for _, state := range []string{"running", "stopped"} {
+	for _, state := range []string{"running", "stopped", "child", "child-apart", "launched", "closed stdin"} {
 		t.Run(state, func(t *testing.T) {
+			if (state == "child-apart" || state == "launched") && os.Geteuid() != 0 {
+				t.Skip("only root can make a PID namespace, or a process of another user")
+			}
 			cmd := exec.Command(os.Args[0], "-test.run=^TestHelperDaemon$", "-test.v")
+			if state == "closed stdin" {
+				cmd = exec.Command("/bin/sh", "-c", `exec "$0" "$@" <&-`, os.Args[0], "-test.run=^TestHelperDaemon$", "-test.v")
+			}
 			// What a killed host cannot remove, the test does. A long path would not be used.
 			tmp, err := os.MkdirTemp("/tmp", "host")
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer os.RemoveAll(tmp)
-			cmd.Env = append(os.Environ(), "HOST_TEST_DAEMON=1", "TMPDIR="+tmp)
+			if err := os.Chmod(tmp, 0o755); err != nil { // another user must get through
+				t.Fatal(err)
+			}
+			cmd.Env = append(os.Environ(), "HOST_TEST_BUILT="+filepath.Dir(testPlugin), "HOST_TEST_DAEMON="+state, "TMPDIR="+tmp)
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -187,18 +202,78 @@ func TestKilledHostLeavesNoOrphan(t *testing.T) {
 			if state == "stopped" {
 				stop(t, pid)
 			}
+			family := descendants(t, cmd.Process.Pid)
+			if strings.HasPrefix(state, "child") && len(family) != 3 { // the warden, the plugin, its child
+				t.Fatalf("the host has the descendants %v", family)
+			}
+			for _, other := range family {
+				if state == "launched" && other != pid {
+					if err := syscall.Kill(other, syscall.SIGKILL); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
 			end := time.Now().Add(patience)
-			for alive(pid) {
-				if time.Now().After(end) {
-					t.Fatalf("process %d is still there", pid)
+			for _, pid := range family {
+				for alive(pid) {
+					if time.Now().After(end) {
+						t.Fatalf("process %d is still there", pid)
+					}
+					time.Sleep(5 * time.Millisecond)
 				}
-				time.Sleep(5 * time.Millisecond)
+			}
+			if state == "launched" {
+				return
+			}
+			if left, _ := filepath.Glob(filepath.Join(tmp, "gosrpt-plugin-*")); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
 			}
 		})
+	}
+}
+
+// descendants are a process's children and theirs.
+func descendants(t testing.TB, pid int) []int {
+	t.Helper()
+	all := processes(t)
+	found := []int{pid}
+	for i := 0; i < len(found); i++ {
+		for _, p := range all {
+			if p.parent == found[i] {
+				found = append(found, p.pid)
+			}
+		}
+	}
+	return found[1:]
+}
+
+// TestChildrenDieWithTheirPlugin: those in its process group always, others in a PID namespace.
+func TestChildrenDieWithTheirPlugin(t *testing.T) {
+	for _, how := range []string{"child", "child-apart"} {
+		if how == "child-apart" && os.Geteuid() != 0 {
+			t.Log("child-apart: only root can make a PID namespace")
+			continue
+		}
+		p := start(t, newArena(t, 4096), func(o *host.Options) {
+			o.Args, o.Isolation.PIDNamespace = []string{how}, how == "child-apart"
+		})
+		children := descendants(t, p.PID())
+		if len(children) != 1 {
+			t.Fatalf("%s: the plugin has the descendants %v", how, children)
+		}
+		if err := syscall.Kill(p.PID(), syscall.SIGKILL); err != nil { // a crash: it is not the host that kills
+			t.Fatal(err)
+		}
+		await(t, p.Dead(), "death")
+		for end := time.Now().Add(patience); alive(children[0]); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: the child %d is still there", how, children[0])
+			}
+		}
 	}
 }
 
@@ -217,7 +292,18 @@ func TestHelperDaemon(t *testing.T) {
 	if os.Getenv("HOST_TEST_DAEMON") == "" {
 		t.Skip("only run by TestKilledHostLeavesNoOrphan")
 	}
-	p := start(t, newArena(t, 4096), nil)
+	p := start(t, newArena(t, 4096), func(o *host.Options) {
+		if how := os.Getenv("HOST_TEST_DAEMON"); strings.HasPrefix(how, "child") {
+			o.Args, o.Isolation.PIDNamespace = []string{how}, how == "child-apart"
+		}
+		if os.Getenv("HOST_TEST_DAEMON") == "launched" {
+			f, err := os.Open(testPlugin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.File, o.Isolation.User = f, &host.User{UID: 65534, GID: 65534}
+		}
+	})
 	fmt.Printf("plugin pid %d\n", p.PID())
 	<-p.Dead() // the test kills this process first
 }

@@ -22,10 +22,15 @@ import (
 var testPlugin, testControl string
 
 func TestMain(m *testing.M) {
+	host.RunLauncher()
 	os.Exit(run(m))
 }
 
 func run(m *testing.M) int {
+	if dir := os.Getenv("HOST_TEST_BUILT"); dir != "" { // a helper of a test that has built them
+		testPlugin, testControl = filepath.Join(dir, "testplugin"), filepath.Join(dir, "testcontrol")
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "gosrpt-host-test")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -22,6 +22,8 @@ type Options struct {
 	// Path is the executable, Args its arguments.
 	Path string
 	Args []string
+	// File, Unchanged and Isolation: see Launch.
+	Launch
 	// Env is the process's environment, whole: nothing of this process's environment is passed on.
 	Env []string
 	// Arena is given to the plugin.
@@ -56,7 +58,7 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	if o.Arena == nil || o.Log == nil {
 		return nil, fmt.Errorf("host: plugin %s: an arena and a logger are needed", o.Path)
 	}
-	b, err := bridge.Start(ctx, bridge.Options{Path: o.Path, Args: o.Args, Env: o.Env, Log: o.Log})
+	b, err := bridge.Start(ctx, o.Launch.options(o.Path, o.Args, o.Env, o.Log))
 	if err != nil {
 		return nil, err
 	}

@@ -9,5 +9,11 @@
 //   - Kill waits without limit for a stopped process: Stop has a deadline;
 //   - a killed plugin leaves its socket behind: each process has a directory of its own, removed after it;
 //   - a plugin survives a killed host: the kernel kills it (PR_SET_PDEATHSIG), and it also ends itself when the
-//     descriptor channel closes.
+//     descriptor channel closes. A warden kills its children and removes its directory;
+//   - a plugin's children survive it: its process group is killed after it, while the number is not free yet;
+//   - errors are about go-plugin, and each line of a plugin's is logged: here they say what the plugin printed and what to do,
+//     and lines have a budget.
+//
+// A process that is to be kept apart further than by its umask and the loss of privileges starts as a launcher, this very
+// program once more (sdk/internal/launcher).
 package bridge

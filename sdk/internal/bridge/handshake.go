@@ -17,7 +17,7 @@ const (
 
 	// services is go-plugin's name of what a plugin serves; it never travels. Describe tells one kind of plugin from another.
 	services        = "services"
-	protocolMajor   = 1
+	currentMajor    = 1
 	channelFD       = 3
 	maxMessageBytes = 72 << 20 // a 64 MiB transfer, and room
 	// A stream's window must hold several large transfers, or each waits for the acknowledgement of a part.
@@ -25,9 +25,13 @@ const (
 	connWindow   = 64 << 20
 )
 
+// Majors are the major versions of the protocol that this SDK speaks, on both sides: the current one and the one before. There
+// is none before the first.
+func Majors() []int { return []int{currentMajor} }
+
 func handshake() plugin.HandshakeConfig {
 	return plugin.HandshakeConfig{
-		ProtocolVersion: protocolMajor, MagicCookieKey: cookieKey, MagicCookieValue: cookieValue,
+		ProtocolVersion: currentMajor, MagicCookieKey: cookieKey, MagicCookieValue: cookieValue,
 	}
 }
 
@@ -49,6 +53,20 @@ func (g *glue) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.Clien
 	return c, nil
 }
 
-func versions(g *glue) map[int]plugin.PluginSet {
-	return map[int]plugin.PluginSet{protocolMajor: {services: g}}
+// versions is the plugin set of each major version. A host's members register nothing.
+func versions(majors map[int]func(grpc.ServiceRegistrar)) map[int]plugin.PluginSet {
+	v := make(map[int]plugin.PluginSet, len(majors))
+	for m, register := range majors {
+		v[m] = plugin.PluginSet{services: &glue{register: register}}
+	}
+	return v
+}
+
+// spoken is what versions takes on the host's side.
+func spoken(majors []int) map[int]func(grpc.ServiceRegistrar) {
+	v := make(map[int]func(grpc.ServiceRegistrar), len(majors))
+	for _, m := range majors {
+		v[m] = nil
+	}
+	return v
 }

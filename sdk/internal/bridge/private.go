@@ -1,11 +1,14 @@
 package bridge
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gosrpt/gosrpt/sdk/internal/isolation"
 )
 
 // private is the directory of one process's socket and temporary files. This process holds a lock on it, so that a later one
@@ -77,9 +80,24 @@ func sweep(base string) {
 	}
 }
 
+// mine tells whether this process may have made it. Root gives some away.
 func mine(st os.FileInfo) bool {
 	s, ok := st.Sys().(*syscall.Stat_t)
-	return ok && int(s.Uid) == os.Geteuid()
+	return ok && (int(s.Uid) == os.Geteuid() || os.Geteuid() == 0)
+}
+
+// give gives it, and what go-plugin made in it, to the user that the process runs as.
+func (d private) give(u *isolation.User, socketDir string) error {
+	if u == nil {
+		return nil
+	}
+	for _, path := range []string{socketDir, d.path} {
+		if err := os.Lchown(path, int(u.UID), int(u.GID)); err != nil {
+			return fmt.Errorf("giving the private directory to the plugin's user: %w; run the host as root, or remove user and "+
+				"group from the manifest", err)
+		}
+	}
+	return nil
 }
 
 // remove removes it.

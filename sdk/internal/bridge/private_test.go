@@ -3,7 +3,10 @@ package bridge
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+
+	"github.com/gosrpt/gosrpt/sdk/internal/isolation"
 )
 
 // shortTemp makes TMPDIR a directory of the test's own with a path short enough to be used.
@@ -94,5 +97,41 @@ func TestLongTemporaryPathIsNotUsed(t *testing.T) {
 	defer d.remove()
 	if filepath.Dir(d.path) != "/tmp" {
 		t.Errorf("in %s", d.path)
+	}
+}
+
+func TestDirectoriesGivenAwayAreRemovedByTheNextHost(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a directory away")
+	}
+	base := shortTemp(t)
+	d, err := newPrivate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets := filepath.Join(d.path, "sockets")
+	if err := os.Mkdir(sockets, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.give(&isolation.User{UID: 4711, GID: 4712}, sockets); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{d.path, sockets} {
+		st, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := st.Sys().(*syscall.Stat_t); !ok || s.Uid != 4711 || s.Gid != 4712 || st.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %+v", path, st.Sys())
+		}
+	}
+	sweep(base)
+	if !exists(d.path) {
+		t.Error("a directory in use was removed")
+	}
+	d.lock.Close() // as the host's death does
+	sweep(base)
+	if exists(d.path) {
+		t.Error("it is still there")
 	}
 }

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/gosrpt/gosrpt/sdk/internal/isolation"
 	"github.com/gosrpt/gosrpt/sdk/internal/shm"
 	backstorepb "github.com/gosrpt/gosrpt/sdk/proto/backstore/v1"
 )
@@ -25,31 +25,51 @@ type Options struct {
 	// Path is the executable, Args its arguments.
 	Path string
 	Args []string
+	// File, if set, is executed, whatever is at Path by then. It stays the caller's and open until Start returns. Unchanged, if
+	// set, is asked before and after the execution whether it still has the content that the caller knows.
+	File      *os.File
+	Unchanged func() error
 	// Env is the whole environment, besides what the handshake and a private TMPDIR add.
 	Env []string
+	// Isolation is how the process is kept apart.
+	Isolation isolation.Spec
 	// Log gets what the plugin logs and prints.
 	Log hclog.Logger
+	// Majors are the major versions of the protocol that the host speaks; nil means those of this SDK.
+	Majors []int
 }
 
 // Process is one plugin process, from a successful handshake to its end. Its methods may be called from any goroutine.
 type Process struct {
-	client  *plugin.Client
-	run     *runner
-	rpc     backstorepb.BackstoreClient
-	conn    *grpc.ClientConn
-	channel *shm.Channel
-	dir     private
-	log     hclog.Logger
+	client   *plugin.Client
+	run      *runner
+	evidence *evidence
+	rpc      backstorepb.BackstoreClient
+	conn     *grpc.ClientConn
+	channel  *shm.Channel
+	dir      private
+	log      hclog.Logger
+	held     []*os.File // until the process is started
+	forget   func()     // ends the warden's care
 }
+
+// deathTime is how long a failed start waits for the death of what it started, which would otherwise be a zombie.
+const deathTime = 5 * time.Second
 
 // Start starts a plugin and shakes hands with it. ctx bounds that.
 func Start(ctx context.Context, o Options) (*Process, error) {
-	p := &Process{log: o.Log, run: newRunner()}
+	if o.Majors == nil {
+		o.Majors = Majors()
+	}
+	p := &Process{log: o.Log, run: newRunner(), evidence: &evidence{}}
 	if err := p.start(ctx, o); err != nil {
 		p.Kill()
+		p.awaitDeath()
+		err = fmt.Errorf("plugin %s: %w", o.Path, p.explain(ctx, o, err))
 		p.cleanUp()
-		return nil, fmt.Errorf("plugin %s: %w", o.Path, err)
+		return nil, errors.Join(err, ctx.Err())
 	}
+	p.evidence.close()
 	return p, nil
 }
 
@@ -64,14 +84,17 @@ func (p *Process) start(ctx context.Context, o Options) error {
 	}
 	p.channel = near
 	defer far.Close()
-	noise := newNoise(o.Log)
+	defer p.letGo()
+	b := newBudget(o.Log)
+	noise := newNoise(o.Log, b, p.evidence)
+	later := new(lateErrors)
 	p.client = plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  handshake(),
-		VersionedPlugins: versions(&glue{}),
+		VersionedPlugins: versions(spoken(o.Majors)),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		Logger:           o.Log,
+		Logger:           discreet{o.Log},
 		SyncStdout:       noise,
-		SyncStderr:       noise,
+		SyncStderr:       later,
 		SkipHostEnv:      true,
 		StartTimeout:     timeout(ctx),
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: p.dir.path},
@@ -79,31 +102,33 @@ func (p *Process) start(ctx context.Context, o Options) error {
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
 			grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
 		},
-		RunnerFunc: func(_ hclog.Logger, add *exec.Cmd, _ string) (pluginrunner.Runner, error) {
-			return p.run, p.run.prepare(p.command(o, add.Env, far), noise)
+		RunnerFunc: func(_ hclog.Logger, add *exec.Cmd, sockets string) (pluginrunner.Runner, error) {
+			if err := p.dir.give(o.Isolation.User, sockets); err != nil {
+				return nil, err
+			}
+			cmd, ro, err := p.command(o, add.Env, far)
+			if err != nil {
+				return nil, err
+			}
+			err = p.run.prepare(cmd, noise, b, p.evidence, ro)
+			if err == nil {
+				later.Writer = newErrors(p.run.errs.w, o.Log, b, p.evidence)
+			}
+			return p.run, err
 		},
 	})
 	return p.connect(ctx)
 }
 
-// command is the process to start. It leads a process group of its own, so that a terminal's ^C reaches the host alone,
-// which then ends its plugins in order.
-func (p *Process) command(o Options, handshake []string, channel *os.File) *exec.Cmd {
-	cmd := exec.Command(o.Path, o.Args...)
-	cmd.Env = append(cmd.Env, o.Env...)
-	cmd.Env = append(cmd.Env, handshake...)
-	cmd.Env = append(cmd.Env, "TMPDIR="+p.dir.path, fmt.Sprintf("%s=%d", ChannelEnv, channelFD))
-	cmd.ExtraFiles = []*os.File{channel} // the first is descriptor 3
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	return cmd
-}
+// lateErrors gets what a Go plugin prints to its os.Stderr after the handshake, which go-plugin sends on its own way.
+type lateErrors struct{ io.Writer }
 
 func (p *Process) connect(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, p.Kill)
 	defer stop()
 	protocol, err := p.client.Client()
 	if err != nil {
-		return errors.Join(explain(err), ctx.Err())
+		return err
 	}
 	raw, err := protocol.Dispense(services)
 	if err != nil {
@@ -117,13 +142,26 @@ func (p *Process) connect(ctx context.Context) error {
 	return nil
 }
 
-// explain says what to do about go-plugin's commonest complaints.
-func explain(err error) error {
-	if strings.Contains(strings.ToLower(err.Error()), "incompatible api version") {
-		return fmt.Errorf("it speaks another major version of the plugin protocol than this host (%d): "+
-			"rebuild it with a matching SDK, or upgrade the host: %w", protocolMajor, err)
+func (p *Process) letGo() {
+	for _, f := range p.held {
+		f.Close()
 	}
-	return err
+	p.held = nil
+}
+
+func (p *Process) awaitDeath() {
+	if p.run.pid() == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), deathTime)
+	defer cancel()
+	_ = p.run.Wait(ctx)
+	for _, read := range []chan struct{}{p.run.out.done, p.run.errs.done} {
+		select { // what it printed is read
+		case <-read:
+		case <-ctx.Done():
+		}
+	}
 }
 
 func timeout(ctx context.Context) time.Duration {
@@ -142,6 +180,9 @@ func (p *Process) RPC() backstorepb.BackstoreClient { return p.rpc }
 
 // Channel carries descriptors to the process.
 func (p *Process) Channel() *shm.Channel { return p.channel }
+
+// Major is the major version of the protocol that both sides speak.
+func (p *Process) Major() int { return p.client.NegotiatedVersion() }
 
 // PID is the process's number.
 func (p *Process) PID() int { return p.run.pid() }
@@ -192,4 +233,7 @@ func (p *Process) cleanUp() {
 		p.channel.Close()
 	}
 	p.dir.remove()
+	if p.forget != nil {
+		p.forget()
+	}
 }

@@ -20,9 +20,15 @@ func Serve(s backstorepb.BackstoreServer) {
 
 // ServeServices is Serve for the services that register registers, which is called once.
 func ServeServices(register func(grpc.ServiceRegistrar)) {
+	ServeMajors(map[int]func(grpc.ServiceRegistrar){currentMajor: register})
+}
+
+// ServeMajors is ServeServices for several major versions of the protocol: the services of the newest one that the host
+// speaks too are served.
+func ServeMajors(majors map[int]func(grpc.ServiceRegistrar)) {
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig:  handshake(),
-		VersionedPlugins: versions(&glue{register: register}),
+		VersionedPlugins: versions(majors),
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(opts,
 				grpc.MaxRecvMsgSize(maxMessageBytes), grpc.MaxSendMsgSize(maxMessageBytes),

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"strconv"
+	"sync"
 )
 
 // handshakeLine is how go-plugin's first line begins: core protocol, plugin protocol, network.
-var handshakeLine = regexp.MustCompile(`^[0-9]+\|[0-9]+\|(unix|tcp)\|`)
+var handshakeLine = regexp.MustCompile(`^([0-9]+)\|([0-9]+)\|(unix|tcp)\|`)
 
 const maxHandshake = 16 << 10
 
@@ -18,22 +20,31 @@ const maxHandshake = 16 << 10
 type stdout struct {
 	io.ReadCloser // what go-plugin reads
 	src           io.ReadCloser
+	done          chan struct{} // closed when src has ended
+
+	mu          sync.Mutex
+	core, major int // of the handshake
+	shaken      bool
 }
 
-func newStdout(src io.ReadCloser, log io.Writer) *stdout {
+func newStdout(src io.ReadCloser, log *lines) *stdout {
 	r, w := io.Pipe()
+	s := &stdout{ReadCloser: r, src: src, done: make(chan struct{})}
 	go func() {
-		err := filter(bufio.NewReaderSize(src, maxHandshake), w, log)
+		err := s.filter(bufio.NewReaderSize(src, maxHandshake), w, log)
+		log.flush()
 		w.CloseWithError(err)
+		close(s.done)
 	}()
-	return &stdout{ReadCloser: r, src: src}
+	return s
 }
 
 // filter copies the handshake line to w, everything else to log, until src ends. Its error is nil at the end of src.
-func filter(src *bufio.Reader, w io.Writer, log io.Writer) error {
+func (s *stdout) filter(src *bufio.Reader, w io.Writer, log io.Writer) error {
 	for {
 		line, err := src.ReadSlice('\n')
-		if handshakeLine.Match(line) && bytes.HasSuffix(line, []byte{'\n'}) {
+		if m := handshakeLine.FindSubmatch(line); m != nil && bytes.HasSuffix(line, []byte{'\n'}) {
+			s.note(m)
 			if _, err := w.Write(line); err != nil {
 				return err
 			}
@@ -46,6 +57,21 @@ func filter(src *bufio.Reader, w io.Writer, log io.Writer) error {
 	}
 	_, err := io.Copy(log, src)
 	return endOf(err)
+}
+
+func (s *stdout) note(m [][]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core, _ = strconv.Atoi(string(m[1]))
+	s.major, _ = strconv.Atoi(string(m[2]))
+	s.shaken = true
+}
+
+// handshake is what the plugin said, if it has.
+func (s *stdout) handshake() (core, major int, shaken bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core, s.major, s.shaken
 }
 
 func endOf(err error) error {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +23,9 @@ func main() {
 	switch {
 	case len(os.Args) == 3 && os.Args[1] == "hostile":
 		serveHostile(os.Args[2])
+		return
+	case len(os.Args) > 2 && os.Args[1] == "majors":
+		serveMajors(os.Args[2:])
 		return
 	case len(os.Args) > 1:
 		misbehave(os.Args[1])
@@ -53,6 +57,24 @@ func misbehave(how string) {
 		}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
+	case "child-apart":
+		// A grandchild that has left the process group.
+		if _, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{
+			Files: []*os.File{nil, nil, nil}, Sys: &syscall.SysProcAttr{Setsid: true},
+		}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	case "flood":
+		line := strings.Repeat("z", 100) + "\n"
+		go func() {
+			for range 50_000 {
+				os.Stderr.WriteString(line) // descriptor 2, and after the handshake go-plugin's own way
+				fmt.Println(strings.Repeat("w", 100_000))
+			}
+			fmt.Fprintln(os.Stderr, "the flood is over")
+		}()
+	case "complain":
+		fmt.Fprintln(os.Stderr, "[WARN] at the start")
 	case "mute":
 		select {}
 	}
@@ -61,7 +83,8 @@ func misbehave(how string) {
 type opener struct{}
 
 // Open opens a store. Keys: path, blocks, block-size, mode (call or submit), concurrency, delay (a duration for
-// each call), close-delay (the same for Close, which then makes the file path.closed), read-only, fail (a code for each request), environment (returned as the serial).
+// each call), close-delay (the same for Close, which then makes the file path.closed), read-only, fail (a code for each request), environment (returned as the serial), try (system
+// calls, whose outcome is the serial), print (a line for stderr).
 func (opener) Open(ctx context.Context, config map[string]string) (backstore.Store, error) {
 	s := &store{info: backstore.Info{BlockSize: 512, Blocks: 2048, WriteCache: true, FUA: true}}
 	mode := "call"
@@ -90,6 +113,10 @@ func (opener) Open(ctx context.Context, config map[string]string) (backstore.Sto
 			var n uint64
 			n, err = strconv.ParseUint(v, 10, 16)
 			s.fail = backstore.Code(n)
+		case "print":
+			fmt.Fprintln(os.Stderr, v)
+		case "try":
+			s.info.Serial, err = try(v)
 		case "environment":
 			s.info.Serial = strings.Join(os.Environ(), "\n")
 		default:

@@ -15,7 +15,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 
-	"github.com/gosrpt/gosrpt/sdk/backstore"
 	"github.com/gosrpt/gosrpt/sdk/host"
 )
 
@@ -145,13 +144,4 @@ func await(t testing.TB, c <-chan struct{}, bound time.Duration, what string) {
 	case <-time.After(bound):
 		t.Fatalf("%s did not happen in %v", what, bound)
 	}
-}
-
-// codeOf is the code that a plugin refused a call with, or CodeOK.
-func codeOf(err error) backstore.Code {
-	var e *host.Error
-	if errors.As(err, &e) {
-		return e.Code
-	}
-	return backstore.CodeOK
 }

@@ -81,9 +81,9 @@ static int channel_fd(void)
 static int listen_in(const char *dir, struct sockaddr_un *a)
 {
 	if (!dir || !*dir)
-		dir = "/tmp";
+		die("the host names no PLUGIN_UNIX_SOCKET_DIR");
 	*a = (struct sockaddr_un){.sun_family = AF_UNIX};
-	int n = snprintf(a->sun_path, sizeof a->sun_path, "%s/backstore-c-%d", dir, (int)getpid());
+	int n = snprintf(a->sun_path, sizeof a->sun_path, "%s/backstore", dir); /* the directory is this process's alone */
 	if (n >= (int)sizeof a->sun_path)
 		die("PLUGIN_UNIX_SOCKET_DIR is too long for a socket's path");
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -10,7 +10,7 @@ from concurrent import futures
 import grpc
 from backstore.v1 import backstore_pb2 as pb
 from plugin.v1 import plugin_pb2
-from store import INVALID, IO, NOT_SUPPORTED, Failure, Store
+from store import BUSY, INVALID, IO, NOT_SUPPORTED, Failure, Store
 
 SIZE, BOOL, PATH, CHOICE = 2, 3, 5, 6
 WORKERS = 16  # of one stream
@@ -159,7 +159,7 @@ class Backstore:
                 raise Failure(INVALID, f"no store {id} is open")
             if not self._idle.wait_for(lambda: self._users[id] == 0, seconds):
                 self._stores[id] = store
-                raise Failure(INVALID, f"requests of store {id} are still under way")
+                raise Failure(BUSY, f"requests of store {id} are still under way")
             del self._users[id]
         store.close()
 

@@ -8,7 +8,7 @@ import stat
 import time
 
 # The codes of sdk/backstore that this plugin uses.
-IO, UNAVAILABLE, NO_SPACE, READ_ONLY, RANGE, NOT_SUPPORTED, INVALID = 1, 2, 4, 5, 6, 7, 9
+IO, UNAVAILABLE, BUSY, NO_SPACE, READ_ONLY, RANGE, NOT_SUPPORTED, INVALID = 1, 2, 3, 4, 5, 6, 7, 9
 
 SIZES = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
          "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

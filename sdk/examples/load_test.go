@@ -171,6 +171,35 @@ func TestManyRequestsOnManyQueuesKeepApartAndLoseNoWakeUp(t *testing.T) {
 	})
 }
 
+// TestRequestsAtAnyMomentLoseNoWakeUp sends the second of two requests while the plugin falls asleep after the first: nothing
+// that comes later would wake it.
+func TestRequestsAtAnyMomentLoseNoWakeUp(t *testing.T) {
+	each(t, func(t *testing.T, e *example) {
+		if e == pythonPlugin {
+			t.Skip("it serves no ring, and does not sleep on one")
+		}
+		a := newArena(t, 2*blockSize)
+		q := attach(t, open(t, start(t, e.path, a), config(t)), host.QueueOptions{Entries: 2})
+		rnd := rand.New(rand.NewPCG(3, 3))
+		var res [2]backstore.Result
+		for round := range 20000 {
+			for i := range uint64(2) {
+				q.Submit([]backstore.Request{{Tag: i, Op: backstore.OpRead, Data: a.Bytes()[i*blockSize : (i+1)*blockSize]}})
+				q.Flush()
+				for until := time.Now().Add(time.Duration(rnd.IntN(40)) * time.Microsecond); i == 0 && time.Now().Before(until); {
+				}
+			}
+			for left, end := 2, time.Now().Add(patience); left > 0; {
+				n := collect(q, res[:], end)
+				if n == 0 {
+					t.Fatalf("round %d: %d requests have no result", round, left)
+				}
+				left -= n
+			}
+		}
+	})
+}
+
 // TestOneRequestAtATimeLosesNoWakeUp has both sides fall asleep between any two requests.
 func TestOneRequestAtATimeLosesNoWakeUp(t *testing.T) {
 	each(t, func(t *testing.T, e *example) {

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -19,6 +20,8 @@ const (
 	entries  = 64
 	// closeTime bounds the orderly end of a store.
 	closeTime = 30 * time.Second
+	// healthTime bounds the question why a process does not answer.
+	healthTime = 5 * time.Second
 )
 
 // Options say which plugin to start.
@@ -67,15 +70,28 @@ func Start(ctx context.Context, o Options) (*Backstore, error) {
 func (b *Backstore) watch() {
 	select {
 	case err := <-b.process.Faults():
-		b.mu.Lock()
-		b.fault = err
-		b.mu.Unlock()
-		b.process.Kill()
+		b.kill(err)
 	case <-b.process.Dead():
 	}
 }
 
-// Fault is the first breach of the protocol, nil if there was none.
+func (b *Backstore) kill(err error) {
+	b.mu.Lock()
+	if b.fault == nil {
+		b.fault = err
+	}
+	b.mu.Unlock()
+	b.process.Kill()
+}
+
+// giveUp kills a process that does not answer, and first asks it why.
+func (b *Backstore) giveUp(err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), healthTime)
+	defer cancel()
+	b.kill(errors.Join(err, b.process.Health(ctx)))
+}
+
+// Fault is why the process was killed: a breach of the protocol, or no answer in time. Nil if it was not.
 func (b *Backstore) Fault() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -37,19 +37,19 @@ func newStore(b *Backstore, inner *host.Store, q *host.Queue) *store {
 // Info implements backstore.Store.
 func (s *store) Info() backstore.Info { return s.inner.Info() }
 
-// Read implements backstore.Store. ctx is not looked at: the arena is the plugin's until the request ends.
-func (s *store) Read(_ context.Context, p []byte, off int64) error {
-	return s.transfer(backstore.Request{Op: backstore.OpRead, Off: off}, p)
+// Read implements backstore.Store. When ctx ends first the process is killed: until then the arena is the plugin's.
+func (s *store) Read(ctx context.Context, p []byte, off int64) error {
+	return s.transfer(ctx, backstore.Request{Op: backstore.OpRead, Off: off}, p)
 }
 
 // Write implements backstore.Store.
-func (s *store) Write(_ context.Context, p []byte, off int64, flags backstore.Flags) error {
-	return s.transfer(backstore.Request{Op: backstore.OpWrite, Off: off, Flags: flags}, p)
+func (s *store) Write(ctx context.Context, p []byte, off int64, flags backstore.Flags) error {
+	return s.transfer(ctx, backstore.Request{Op: backstore.OpWrite, Off: off, Flags: flags}, p)
 }
 
 // Flush implements backstore.Store.
-func (s *store) Flush(context.Context) error {
-	return s.do(backstore.Request{Op: backstore.OpFlush})
+func (s *store) Flush(ctx context.Context) error {
+	return s.do(ctx, backstore.Request{Op: backstore.OpFlush})
 }
 
 // Close implements backstore.Store.
@@ -64,7 +64,7 @@ func (s *store) Close() error {
 }
 
 // transfer runs a request whose data are p.
-func (s *store) transfer(r backstore.Request, p []byte) error {
+func (s *store) transfer(ctx context.Context, r backstore.Request, p []byte) error {
 	if len(p) > slotSize {
 		err := fmt.Errorf("a transfer of %d bytes; %d can be here", len(p), slotSize)
 		return &backstore.Error{Code: backstore.CodeInvalid, Err: err}
@@ -75,7 +75,7 @@ func (s *store) transfer(r backstore.Request, p []byte) error {
 	if r.Op == backstore.OpWrite {
 		copy(r.Data, p)
 	}
-	err := s.do(r)
+	err := s.do(ctx, r)
 	if err == nil && r.Op == backstore.OpRead {
 		copy(p, r.Data)
 	}
@@ -83,7 +83,7 @@ func (s *store) transfer(r backstore.Request, p []byte) error {
 }
 
 // do runs a request and waits for its end.
-func (s *store) do(r backstore.Request) error {
+func (s *store) do(ctx context.Context, r backstore.Request) error {
 	end := make(chan backstore.Code, 1)
 	s.mu.Lock()
 	s.last++
@@ -96,7 +96,13 @@ func (s *store) do(r backstore.Request) error {
 	s.q.Flush()
 	s.reap()
 	s.mu.Unlock()
-	c := <-end
+	var c backstore.Code
+	select {
+	case c = <-end:
+	case <-ctx.Done():
+		s.b.giveUp(fmt.Errorf("a request of kind %d has no answer: %w", r.Op, ctx.Err()))
+		c = <-end
+	}
 	if c == backstore.CodeOK {
 		return nil
 	}

@@ -295,11 +295,14 @@ func TestDescriptorsMayComeAfterTheCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer arena.Close()
-	late := time.AfterFunc(200*time.Millisecond, func() { _ = p.Channel().Send(1, time.Now().Add(patience), arena.FD()) })
-	defer late.Stop()
+	sent := make(chan error, 1)
+	time.AfterFunc(200*time.Millisecond, func() { sent <- p.Channel().Send(1, time.Now().Add(patience), arena.FD()) })
 	r, err := p.RPC().AttachArena(soon(t), &backstorepb.AttachArenaRequest{Token: 1, Size: arenaSize})
 	if err != nil || r.Error != nil {
 		t.Error(err, r.GetError())
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
 	}
 }
 

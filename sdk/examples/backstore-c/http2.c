@@ -132,9 +132,8 @@ static bool parse_timeout(const char *v, size_t n, struct timespec *deadline)
 	const char *unit = memchr(names, v[n - 1], sizeof names - 1);
 	if (!unit)
 		return false;
-	uint64_t ns = count * units[unit - names]; /* at most 3.6e20: may wrap, so it is bounded first */
-	if (count > (uint64_t)86400000000000 / units[unit - names])
-		ns = (uint64_t)86400000000000; /* a day */
+	const uint64_t day = 86400000000000, each = units[unit - names];
+	uint64_t ns = count > day / each ? day : count * each;
 	clock_gettime(CLOCK_MONOTONIC, deadline);
 	ns += deadline->tv_nsec;
 	deadline->tv_sec += ns / 1000000000;

@@ -79,9 +79,9 @@ func (s *store) check(op backstore.Op, flags backstore.Flags, off int64, n int) 
 	}
 	bs := uint64(s.info.BlockSize)
 	switch {
-	case off < 0 || n < 0:
+	case n < 0:
 		return backstore.CodeInvalid
-	case uint64(off) > s.size || uint64(n) > s.size-uint64(off):
+	case off < 0 || uint64(off) > s.size || uint64(n) > s.size-uint64(off):
 		return backstore.CodeRange
 	case uint64(off)%bs != 0 || uint64(n)%bs != 0:
 		return backstore.CodeInvalid

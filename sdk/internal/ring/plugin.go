@@ -104,9 +104,6 @@ func (p *Plugin) check(e *Entry, generation uint32) error {
 		if e.Arena > p.arena || uint64(e.Length) > p.arena-e.Arena {
 			return p.breach(BreachEntry, e.Arena, p.arena)
 		}
-		if e.Offset > 1<<63-1-uint64(e.Length) {
-			return p.breach(BreachEntry, e.Offset, 1<<63-1)
-		}
 	default:
 		return p.breach(BreachEntry, uint64(e.Op), opFlush)
 	}

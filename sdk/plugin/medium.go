@@ -21,7 +21,7 @@ var (
 )
 
 // WatchSize sends the store's description after each change of its size. Changes that come faster than the host takes them are
-// told as one.
+// told as one. A second stream waits for the end of the first, and begins with what that may have taken and not delivered.
 func (s *server) WatchSize(r *backstorepb.WatchSizeRequest, stream backstorepb.Backstore_WatchSizeServer) error {
 	st, err := s.find(r.GetStore())
 	switch {
@@ -29,12 +29,20 @@ func (s *server) WatchSize(r *backstorepb.WatchSizeRequest, stream backstorepb.B
 		return status.Error(codes.NotFound, err.Error())
 	case !st.info.Powers.Has(backstore.PowerResize):
 		return status.Error(codes.FailedPrecondition, errPower.Error())
-	case !st.side.watching.TryLock():
-		return status.Error(codes.AlreadyExists, "the store's size is being watched by another stream")
 	}
-	defer st.side.watching.Unlock()
 	if err := stream.SendHeader(metadata.MD{}); err != nil {
 		return err
+	}
+	select {
+	case st.side.watching <- struct{}{}:
+		defer func() { <-st.side.watching }()
+	case <-st.side.ctx.Done():
+		return nil
+	case <-stream.Context().Done():
+		return stream.Context().Err()
+	}
+	if st.side.moved.Load() {
+		st.side.tell()
 	}
 	for {
 		select {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
@@ -20,14 +21,17 @@ type side struct {
 	calls sync.WaitGroup
 
 	// resized has room for one: the size has changed since the host was told last.
-	resized  chan struct{}
-	watching sync.Mutex // one stream at a time
+	resized chan struct{}
+	// moved: the size has changed since the store was opened.
+	moved atomic.Bool
+	// watching holds a token while a stream tells of changes.
+	watching chan struct{}
 }
 
 // start begins to watch the store's size, if it can be watched.
 func (d *side) start(s *store) {
 	d.ctx, d.stop = context.WithCancel(context.Background())
-	d.resized = make(chan struct{}, 1)
+	d.resized, d.watching = make(chan struct{}, 1), make(chan struct{}, 1)
 	r, ok := s.inner.(backstore.Resizer)
 	if !ok {
 		return
@@ -47,6 +51,7 @@ func (s *store) changed(i backstore.Info) {
 		return
 	}
 	s.size.Store(i.Blocks * uint64(i.BlockSize))
+	s.side.moved.Store(true)
 	s.side.tell()
 }
 

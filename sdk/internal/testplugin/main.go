@@ -23,6 +23,9 @@ func main() {
 	case len(os.Args) == 3 && os.Args[1] == "hostile":
 		serveHostile(os.Args[2])
 		return
+	case len(os.Args) == 2 && strings.HasPrefix(os.Args[1], "describe"):
+		plugin.ServeBackstore(describing{well: os.Args[1] == "describe"})
+		return
 	case len(os.Args) > 1:
 		misbehave(os.Args[1])
 	}
@@ -61,10 +64,10 @@ func misbehave(how string) {
 type opener struct{}
 
 // Open opens a store. Keys: path, blocks, block-size, mode (call or submit), concurrency, delay (a duration for
-// each call), close-delay (the same for Close, which then makes the file path.closed), read-only, fail (a code for each request), environment (returned as the serial).
+// each call), close-delay (the same for Close, which then makes the file path.closed), read-only, fail (a code for each request), environment (returned as the serial), powers (it has all of them).
 func (opener) Open(ctx context.Context, config map[string]string) (backstore.Store, error) {
 	s := &store{info: backstore.Info{BlockSize: 512, Blocks: 2048, WriteCache: true, FUA: true}}
-	mode := "call"
+	mode, powers := "call", false
 	for k, v := range config {
 		var err error
 		switch k {
@@ -90,6 +93,8 @@ func (opener) Open(ctx context.Context, config map[string]string) (backstore.Sto
 			var n uint64
 			n, err = strconv.ParseUint(v, 10, 16)
 			s.fail = backstore.Code(n)
+		case "powers":
+			powers, err = strconv.ParseBool(v)
 		case "environment":
 			s.info.Serial = strings.Join(os.Environ(), "\n")
 		default:
@@ -102,7 +107,12 @@ func (opener) Open(ctx context.Context, config map[string]string) (backstore.Sto
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	if mode == "submit" {
+	switch {
+	case powers && mode == "submit":
+		return ableAsync{&able{store: s, blocks: s.info.Blocks}}, nil
+	case powers:
+		return &able{store: s, blocks: s.info.Blocks}, nil
+	case mode == "submit":
 		return async{s}, nil
 	}
 	return s, nil

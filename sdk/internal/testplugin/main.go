@@ -109,9 +109,9 @@ func (opener) Open(ctx context.Context, config map[string]string) (backstore.Sto
 	}
 	switch {
 	case powers && mode == "submit":
-		return ableAsync{&able{store: s, blocks: s.info.Blocks}}, nil
+		return ableAsync{newAble(s)}, nil
 	case powers:
-		return &able{store: s, blocks: s.info.Blocks}, nil
+		return newAble(s), nil
 	case mode == "submit":
 		return async{s}, nil
 	}

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -11,7 +13,8 @@ import (
 	"github.com/gosrpt/gosrpt/sdk/schema"
 )
 
-// able is the store with every power. A written block of the word GROW adds a block to what it says its size is.
+// able is the store with every power. A written block of the word GROW adds a block to what it says its size is, which
+// the file path.blocks keeps.
 type able struct {
 	*store
 	compare sync.Mutex
@@ -21,6 +24,24 @@ type able struct {
 	grown  chan struct{} // has room for one
 }
 
+func newAble(s *store) *able {
+	a := &able{store: s, blocks: s.info.Blocks}
+	if b, err := os.ReadFile(s.path + ".blocks"); err == nil {
+		if n, err := strconv.ParseUint(string(b), 10, 40); err == nil {
+			a.blocks = n
+		}
+	}
+	return a
+}
+
+func (a *able) Info() backstore.Info {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := a.info
+	i.Blocks = a.blocks
+	return i
+}
+
 func (a *able) Write(ctx context.Context, p []byte, off int64, f backstore.Flags) error {
 	if err := a.store.Write(ctx, p, off, f); err != nil || !bytes.HasPrefix(p, []byte("GROW")) {
 		return err
@@ -28,6 +49,11 @@ func (a *able) Write(ctx context.Context, p []byte, off int64, f backstore.Flags
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.blocks++
+	if a.path != "" {
+		if err := os.WriteFile(a.path+".blocks", fmt.Append(nil, a.blocks), 0o600); err != nil {
+			return err
+		}
+	}
 	if a.grown != nil {
 		select {
 		case a.grown <- struct{}{}:
@@ -47,11 +73,7 @@ func (a *able) WatchSize(ctx context.Context, changed func(backstore.Info)) erro
 			return ctx.Err()
 		case <-a.grown:
 		}
-		a.mu.Lock()
-		i := a.info
-		i.Blocks = a.blocks
-		a.mu.Unlock()
-		changed(i)
+		changed(a.Info())
 	}
 }
 

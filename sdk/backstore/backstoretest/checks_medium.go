@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
@@ -67,6 +68,7 @@ func checkWatchEnds(r *run) {
 		r.must("Write", r.write(b.data(r.bs), 0))
 		r.must("Flush", r.flush())
 	}
+	time.Sleep(200 * time.Millisecond) // for one that returns at once to have done so
 	stop()
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ncw/directio"
 	"golang.org/x/sys/unix"
@@ -20,14 +22,17 @@ type store struct {
 	fd  int
 	cfg config
 
-	blocks   int64
+	blocks   atomic.Int64 // it may rise under way
 	physical int64
+	// hole is the size of what a file system gives back at least; 0 if it is not known.
+	hole   int64
+	sector int64 // the medium's
 	// align is what direct I/O demands of offsets and lengths; 1 if it is not in use.
 	align  int64
 	notice string
 
-	// partial orders read-modify-write of partial alignment units against every other write. It is
-	// in use only if needsBounce.
+	// partial orders read-modify-write, of partial alignment units and of compare-and-write, against every other write that goes
+	// through Write. With an engine nothing has to be ordered.
 	partial sync.RWMutex
 }
 
@@ -39,18 +44,35 @@ func (s *store) Info() backstore.Info {
 	return backstore.Info{
 		BlockSize:         uint32(s.cfg.blockSize),
 		PhysicalBlockSize: uint32(s.physical),
-		Blocks:            uint64(s.blocks),
+		Blocks:            uint64(s.blocks.Load()),
 		ReadOnly:          s.cfg.readOnly,
 		WriteCache:        true,
 		FUA:               true,
 		Concurrency:       poolSize,
 		Serial:            s.cfg.path,
 		Notice:            s.notice,
+		UnmapGranularity:  uint32(max(s.physical, s.hole)),
+		UnmapZeroes:       true,
 	}
 }
 
 // bytes is the store's size.
-func (s *store) bytes() int64 { return s.blocks * s.cfg.blockSize }
+func (s *store) bytes() int64 { return s.blocks.Load() * s.cfg.blockSize }
+
+// unit is what the medium and the store's blocks are made of.
+func (s *store) unit() int64 { return max(s.align, s.cfg.blockSize) }
+
+// wholeBlocks is how many blocks a medium of size bytes has.
+func (s *store) wholeBlocks(size int64) int64 { return size / s.unit() * s.unit() / s.cfg.blockSize }
+
+func (s *store) pread(p []byte, off int64) (int, error) { return unix.Pread(s.fd, p, off) }
+
+func (s *store) pwrite(p []byte, off int64, flags backstore.Flags) (int, error) {
+	if flags&backstore.FUA != 0 {
+		return unix.Pwritev2(s.fd, [][]byte{p}, off, unix.RWF_DSYNC)
+	}
+	return unix.Pwrite(s.fd, p, off)
+}
 
 // check refuses what no host asks for: a write outside would make a file longer.
 func (s *store) check(off int64, n int) error {
@@ -66,10 +88,10 @@ func (s *store) Read(_ context.Context, p []byte, off int64) error {
 		return err
 	}
 	if s.aligned(off, len(p)) {
-		return s.wrap(transfer(p, off, func(p []byte, off int64) (int, error) { return unix.Pread(s.fd, p, off) }))
+		return s.wrap(transfer(p, off, s.pread))
 	}
 	span, start := s.span(off, len(p))
-	err := transfer(span, start, func(p []byte, off int64) (int, error) { return unix.Pread(s.fd, p, off) })
+	err := transfer(span, start, s.pread)
 	if err == nil {
 		copy(p, span[off-start:])
 	}
@@ -81,23 +103,16 @@ func (s *store) Write(_ context.Context, p []byte, off int64, flags backstore.Fl
 	if err := s.check(off, len(p)); err != nil {
 		return err
 	}
-	write := func(p []byte, off int64) (int, error) { return unix.Pwrite(s.fd, p, off) }
-	if flags&backstore.FUA != 0 {
-		write = func(p []byte, off int64) (int, error) {
-			return unix.Pwritev2(s.fd, [][]byte{p}, off, unix.RWF_DSYNC)
-		}
-	}
+	write := func(p []byte, off int64) (int, error) { return s.pwrite(p, off, flags) }
 	if s.aligned(off, len(p)) {
-		if s.needsBounce() {
-			s.partial.RLock()
-			defer s.partial.RUnlock()
-		}
+		s.partial.RLock()
+		defer s.partial.RUnlock()
 		return s.wrap(transfer(p, off, write))
 	}
 	s.partial.Lock()
 	defer s.partial.Unlock()
 	span, start := s.span(off, len(p))
-	err := transfer(span, start, func(p []byte, off int64) (int, error) { return unix.Pread(s.fd, p, off) })
+	err := transfer(span, start, s.pread)
 	if err != nil {
 		return s.wrap(err)
 	}
@@ -150,9 +165,9 @@ type ringStore struct{ *store }
 
 // NewEngine implements backstore.Engines.
 func (s ringStore) NewEngine(_ context.Context, wake, depth int) (backstore.Engine, error) {
-	e, err := uring.New(s.fd, s.bytes(), wake, depth)
+	e, err := uring.New(s.fd, math.MaxInt64, wake, depth)
 	if err != nil {
 		return nil, err
 	}
-	return e, nil
+	return &growing{Engine: e, store: s.store}, nil
 }

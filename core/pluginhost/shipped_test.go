@@ -14,6 +14,7 @@ import (
 	"github.com/gosrpt/gosrpt/core/pluginhost"
 	"github.com/gosrpt/gosrpt/sdk/auth"
 	"github.com/gosrpt/gosrpt/sdk/ioctx"
+	"github.com/gosrpt/gosrpt/sdk/schema"
 )
 
 // shipped builds the plugins of the tree.
@@ -117,8 +118,8 @@ func TestShippedIOCtxPluginPlansWhatItIsTold(t *testing.T) {
 	}
 	cfg.Config = map[string]string{"credit": "32"}
 	_, err = pluginhost.StartIOCtx(soon(t), cfg)
-	var e *ioctx.Error
-	if !errors.As(err, &e) || e.Code != ioctx.CodeConfig || !strings.Contains(err.Error(), "credit: no such setting") {
+	var e *schema.Error
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "credit: no such setting") {
 		t.Errorf("%v", err)
 	}
 }

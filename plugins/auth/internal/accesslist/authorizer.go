@@ -25,7 +25,7 @@ type Opener struct {
 	every time.Duration
 }
 
-var settings = schema.Schema{{Key: "list", Kind: schema.KindPath, Required: true, Help: "the file of the access list"}}
+var settings = schema.Schema{{Key: "list", Required: true, Help: "the file of the access list"}}
 
 // Describe implements schema.Describer.
 func (Opener) Describe() schema.Description {
@@ -37,6 +37,9 @@ func (o Opener) Open(_ context.Context, config map[string]string) (auth.Authoriz
 	v, err := settings.Read(config)
 	if err != nil {
 		return nil, wrong(err)
+	}
+	if v.Text("list") == "" {
+		return nil, wrong(errors.New("list: is empty; name a file"))
 	}
 	a := newAuthorizer(o.Log, v.Text("list"))
 	if err := a.load(); err != nil {

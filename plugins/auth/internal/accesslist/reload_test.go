@@ -280,7 +280,7 @@ func TestListThatCannotBeUsedIsNotOpened(t *testing.T) {
 	write(t, path, "hosts: [{name: x}]")
 	for want, config := range map[string]map[string]string{
 		"list: must be":  {},
-		"list: \"\" is":  {"list": ""},
+		"list: is":       {"list": ""},
 		"colour":         {"list": path, "colour": "red"},
 		path:             {"list": path},
 		path + ".absent": {"list": path + ".absent"},

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"errors"
 	"math"
 
 	"github.com/gosrpt/gosrpt/sdk/schema"
@@ -26,7 +27,7 @@ const (
 )
 
 var settings = schema.Schema{
-	{Key: "path", Kind: schema.KindPath, Required: true, Help: "the file or block device"},
+	{Key: "path", Required: true, Help: "the file or block device"},
 	{Key: "size", Kind: schema.KindSize, Min: 1, Max: math.MaxInt64,
 		Help: "makes a sparse file of this size if path does not exist; a file that does has at least this size"},
 	{Key: "block_size", Kind: schema.KindChoice, Choices: []string{"512", "4096"}, Default: "512", Help: "logical block size in bytes"},
@@ -46,6 +47,9 @@ func parseConfig(m map[string]string) (config, error) {
 	v, err := settings.Read(m)
 	if err != nil {
 		return config{}, err
+	}
+	if v.Text("path") == "" {
+		return config{}, errors.New("path: is empty; name a file or a block device")
 	}
 	c := config{
 		path: v.Text("path"), size: v.Size("size"), blockSize: 512, direct: v.Text("direct"), engine: v.Text("engine"),

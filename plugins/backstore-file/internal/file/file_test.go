@@ -343,6 +343,7 @@ func TestWrongConfigurationNamesTheSetting(t *testing.T) {
 	}
 	cases := map[string]map[string]string{
 		"path":         {},
+		"path: is":     {"path": ""},
 		"size":         {"path": path, "size": "big"},
 		"block_size":   {"path": path, "block_size": "1000"},
 		"direct":       {"path": path, "direct": "maybe"},

@@ -50,6 +50,9 @@ func TestShippedAuthPluginFollowsItsList(t *testing.T) {
 	if s := f.Status(); !strings.Contains(s.Notice, "2 hosts") {
 		t.Errorf("status %+v", s)
 	}
+	if d, ok := f.Description(); !ok || d.Name != "accesslist" || len(d.Settings) != 1 {
+		t.Errorf("%v, %+v", ok, d)
+	}
 	decide := func(l auth.Login) auth.Decision {
 		t.Helper()
 		d, err := f.Decide(soon(t), l)
@@ -109,6 +112,9 @@ func TestShippedIOCtxPluginPlansWhatItIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
+	if d, ok := p.Description(); !ok || d.Name != "static" || len(d.Settings) != 11 {
+		t.Errorf("%v, %+v", ok, d)
+	}
 	s := ioctx.Situation{Default: ioctx.Plan{Credits: 128, Unsolicited: 4, Responses: 192, SendWork: 512, MaxRequestIU: 8276,
 		MaxResponseIU: 512, MaxTransfer: 1 << 20, ArenaSize: 64 << 20, MaxWait: time.Second}}
 	want := s.Default

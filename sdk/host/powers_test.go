@@ -254,6 +254,20 @@ func TestSizeIsWatchedUntilTheEnd(t *testing.T) {
 	}
 }
 
+func TestWatchDoesNotHoldUpTheEndOfAProcess(t *testing.T) {
+	p := start(t, newArena(t, 4096), nil)
+	s := open(t, p, map[string]string{"powers": "true"})
+	told, ended := make(chan uint64, 1), make(chan error, 1)
+	go func() { ended <- s.WatchSize(soon(t), func(i backstore.Info) { told <- i.Blocks }) }()
+	p.Close(soon(t))
+	if how := p.Ending(); how != "exit status 0" {
+		t.Errorf("ending %q", how)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the watch ended without a reason")
+	}
+}
+
 func TestHealthIsOneLine(t *testing.T) {
 	p := start(t, newArena(t, 4096), nil)
 	h, err := open(t, p, map[string]string{"powers": "true"}).Health(soon(t))

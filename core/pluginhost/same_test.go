@@ -8,7 +8,8 @@ import (
 )
 
 func TestStoreThatBreaksWhatInitiatorsWereToldIsNotServed(t *testing.T) {
-	was := backstore.Info{BlockSize: 512, Blocks: 100, MaxTransfer: 1 << 20, FUA: true}
+	was := backstore.Info{BlockSize: 512, Blocks: 100, MaxTransfer: 1 << 20, FUA: true,
+		Powers: backstore.PowerUnmap | backstore.PowerHealth, UnmapZeroes: true, MaxCompareAndWrite: 1024}
 	for _, c := range []struct {
 		name   string
 		change func(*backstore.Info)
@@ -24,6 +25,10 @@ func TestStoreThatBreaksWhatInitiatorsWereToldIsNotServed(t *testing.T) {
 		{"longer transfers", func(i *backstore.Info) { i.MaxTransfer *= 2 }, true},
 		{"no limit of a transfer", func(i *backstore.Info) { i.MaxTransfer = 0 }, true},
 		{"shorter transfers", func(i *backstore.Info) { i.MaxTransfer /= 2 }, false},
+		{"another power", func(i *backstore.Info) { i.Powers |= backstore.PowerSanitize }, true},
+		{"a power less", func(i *backstore.Info) { i.Powers = backstore.PowerHealth }, false},
+		{"rubbish after unmap", func(i *backstore.Info) { i.UnmapZeroes = false }, false},
+		{"a shorter comparison", func(i *backstore.Info) { i.MaxCompareAndWrite = 512 }, false},
 		{"another notice", func(i *backstore.Info) { i.Notice = "no direct I/O" }, true},
 	} {
 		is := was

@@ -14,6 +14,7 @@ import (
 	"github.com/gosrpt/gosrpt/core/pluginhost"
 	"github.com/gosrpt/gosrpt/sdk/auth"
 	"github.com/gosrpt/gosrpt/sdk/ioctx"
+	"github.com/gosrpt/gosrpt/sdk/schema"
 )
 
 // shipped builds the plugins of the tree.
@@ -50,6 +51,9 @@ func TestShippedAuthPluginFollowsItsList(t *testing.T) {
 	})
 	if s := f.Status(); !strings.Contains(s.Notice, "2 hosts") {
 		t.Errorf("status %+v", s)
+	}
+	if d, ok := f.Description(); !ok || d.Name != "accesslist" || len(d.Settings) != 1 {
+		t.Errorf("%v, %+v", ok, d)
 	}
 	decide := func(l auth.Login) auth.Decision {
 		t.Helper()
@@ -110,6 +114,9 @@ func TestShippedIOCtxPluginPlansWhatItIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
+	if d, ok := p.Description(); !ok || d.Name != "static" || len(d.Settings) != 11 {
+		t.Errorf("%v, %+v", ok, d)
+	}
 	s := ioctx.Situation{Default: ioctx.Plan{Credits: 128, Unsolicited: 4, Responses: 192, SendWork: 512, MaxRequestIU: 8276,
 		MaxResponseIU: 512, MaxTransfer: 1 << 20, ArenaSize: 64 << 20, MaxWait: time.Second}}
 	want := s.Default
@@ -119,8 +126,8 @@ func TestShippedIOCtxPluginPlansWhatItIsTold(t *testing.T) {
 	}
 	cfg.Config = map[string]string{"credit": "32"}
 	_, err = pluginhost.StartIOCtx(soon(t), cfg)
-	var e *ioctx.Error
-	if !errors.As(err, &e) || e.Code != ioctx.CodeConfig || !strings.Contains(err.Error(), "credit: no such setting") {
+	var e *schema.Error
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "credit: no such setting") {
 		t.Errorf("%v", err)
 	}
 }

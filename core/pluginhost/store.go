@@ -35,6 +35,9 @@ func (p *Plugin) Open(ctx context.Context, config map[string]string) (*Store, er
 	if err != nil {
 		return nil, err
 	}
+	if err := p.fits(proc, config); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Ready)
 	defer cancel()
 	open, err := proc.Open(ctx, config)
@@ -183,5 +186,5 @@ func same(was, is backstore.Info) error {
 	case is.MaxTransfer != 0 && (was.MaxTransfer == 0 || is.MaxTransfer < was.MaxTransfer):
 		return fmt.Errorf("its longest transfer is %d bytes, was %d: %w", is.MaxTransfer, was.MaxTransfer, ErrChanged)
 	}
-	return nil
+	return samePowers(was, is)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gosrpt/gosrpt/sdk/auth"
 	"github.com/gosrpt/gosrpt/sdk/internal/authwire"
 	authpb "github.com/gosrpt/gosrpt/sdk/proto/auth/v1"
+	pluginpb "github.com/gosrpt/gosrpt/sdk/proto/plugin/v1"
 )
 
 // Auth is one life of an auth plugin.
@@ -36,9 +37,9 @@ func StartAuth(ctx context.Context, o ControlOptions) (*Auth, error) {
 
 func (g *authGreeting) connect(c grpc.ClientConnInterface) { g.rpc = authpb.NewAuthorizerClient(c) }
 
-func (g *authGreeting) describe(ctx context.Context) (string, error) {
+func (g *authGreeting) describe(ctx context.Context) (string, *pluginpb.Description, error) {
 	d, err := g.rpc.Describe(ctx, &authpb.DescribeRequest{})
-	return d.GetRuntime(), err
+	return d.GetRuntime(), d.GetDescription(), err
 }
 
 func (g *authGreeting) open(ctx context.Context, config map[string]string) (string, error) {
@@ -98,7 +99,7 @@ func (a *Auth) Watch(changed func(auth.Change)) error {
 
 // Ping asks for a sign of life.
 func (a *Auth) Ping(ctx context.Context) error {
-	_, err := a.g.describe(ctx)
+	_, _, err := a.g.describe(ctx)
 	return err
 }
 

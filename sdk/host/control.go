@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/gosrpt/gosrpt/sdk/internal/bridge"
+	pluginpb "github.com/gosrpt/gosrpt/sdk/proto/plugin/v1"
 )
 
 // ControlOptions say which plugin of the control plane to start, that is one without data: auth or ioctx.
@@ -33,6 +34,7 @@ type ControlOptions struct {
 type Control struct {
 	bridge *bridge.Process
 	about  string
+	self   self
 	notice string
 	// ctx ends with Close and ends the stream of changes.
 	ctx  context.Context
@@ -44,7 +46,7 @@ type greeting interface {
 	// connect makes the client of a connection.
 	connect(c grpc.ClientConnInterface)
 	// describe asks for a sign of life.
-	describe(ctx context.Context) (about string, err error)
+	describe(ctx context.Context) (about string, what *pluginpb.Description, err error)
 	// open opens what the plugin serves.
 	open(ctx context.Context, config map[string]string) (notice string, err error)
 	// watch begins the stream of changes, if the plugin has one. in is the stream's context, ctx bounds the call.
@@ -63,8 +65,15 @@ func startControl(ctx context.Context, kind string, o ControlOptions, g greeting
 	c := &Control{bridge: b}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	g.connect(b.Conn())
-	if c.about, err = g.describe(ctx); err != nil {
+	about, what, err := g.describe(ctx)
+	c.about = about
+	if err != nil {
 		err = fmt.Errorf("it does not describe itself; is it of the kind %s? %w", kind, err)
+	} else {
+		err = c.self.learn(what)
+	}
+	if err == nil {
+		err = c.self.check(o.Config)
 	}
 	if err == nil {
 		c.notice, err = g.open(ctx, o.Config)

@@ -21,7 +21,7 @@ type Counters struct {
 	Resent uint64
 	// Expired is how many were given up because no process came in time.
 	Expired uint64
-	// Refused is how many had their data outside the arena.
+	// Refused is how many had their data outside the arena, or were for a power that the store does not have.
 	Refused uint64
 	// Breaches is how often a plugin broke the ring's protocol, by kind.
 	Breaches [ring.Breaches]uint64

@@ -321,6 +321,9 @@ func TestHostilePluginNeverHurtsTheHost(t *testing.T) {
 					if !out[r.Tag] {
 						t.Fatalf("a result of nothing: %+v", r)
 					}
+					if miscompare := r.Code == backstore.CodeMiscompare; miscompare && (r.Tag%2 == 0 || r.At >= 512) || !miscompare && r.At != 0 {
+						t.Errorf("an impossible difference: %+v", r)
+					}
 					delete(out, r.Tag)
 				}
 			}
@@ -328,6 +331,9 @@ func TestHostilePluginNeverHurtsTheHost(t *testing.T) {
 			fault := false
 			for tag := uint64(0); time.Now().Before(end) && !fault; tag++ {
 				r := backstore.Request{Tag: tag, Op: backstore.OpRead, Data: a.Bytes()[:512]}
+				if tag%2 == 1 {
+					r.Op, r.Data = backstore.OpCompareAndWrite, a.Bytes()[:1024]
+				}
 				if q.Submit([]backstore.Request{r}) == 1 {
 					out[tag] = true
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/gosrpt/gosrpt/sdk/internal/ioctxwire"
 	"github.com/gosrpt/gosrpt/sdk/ioctx"
 	ioctxpb "github.com/gosrpt/gosrpt/sdk/proto/ioctx/v1"
+	pluginpb "github.com/gosrpt/gosrpt/sdk/proto/plugin/v1"
 )
 
 // IOCtx is one life of an ioctx plugin.
@@ -36,9 +37,9 @@ func StartIOCtx(ctx context.Context, o ControlOptions) (*IOCtx, error) {
 
 func (g *ioctxGreeting) connect(c grpc.ClientConnInterface) { g.rpc = ioctxpb.NewPlannerClient(c) }
 
-func (g *ioctxGreeting) describe(ctx context.Context) (string, error) {
+func (g *ioctxGreeting) describe(ctx context.Context) (string, *pluginpb.Description, error) {
 	d, err := g.rpc.Describe(ctx, &ioctxpb.DescribeRequest{})
-	return d.GetRuntime(), err
+	return d.GetRuntime(), d.GetDescription(), err
 }
 
 func (g *ioctxGreeting) open(ctx context.Context, config map[string]string) (string, error) {
@@ -106,7 +107,7 @@ func (p *IOCtx) Watch(changed func(reason string)) error {
 
 // Ping asks for a sign of life.
 func (p *IOCtx) Ping(ctx context.Context) error {
-	_, err := p.g.describe(ctx)
+	_, _, err := p.g.describe(ctx)
 	return err
 }
 

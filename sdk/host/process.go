@@ -42,6 +42,7 @@ type Process struct {
 	ring   bool
 	stream bool
 	about  string
+	self   self
 	token  atomic.Uint64
 	// stalled is the watchdog's last measure, in nanoseconds.
 	stalled atomic.Int64
@@ -82,6 +83,9 @@ func (p *Process) greet(ctx context.Context, slow bool) error {
 		return fmt.Errorf("it does not describe itself; is it a backstore plugin? %w", err)
 	}
 	p.ring, p.stream, p.about = d.Ring && !slow, d.Transfer, d.Runtime
+	if err := p.self.learn(d.Description); err != nil {
+		return err
+	}
 	if !p.ring {
 		return nil
 	}
@@ -131,7 +135,7 @@ func failed(op string, e *backstorepb.Error) error {
 		return nil
 	}
 	c := backstore.CodeIO
-	if e.Code != 0 && e.Code <= uint32(backstore.CodeInvalid) {
+	if e.Code != 0 && e.Code <= uint32(backstore.MaxCode) {
 		c = backstore.Code(e.Code)
 	}
 	return &Error{Op: op, Code: c, Text: e.Text}

@@ -63,6 +63,7 @@ type slot struct {
 	state slotState
 	again bool           // a lost process had it
 	code  backstore.Code // of an ended one
+	at    uint32         // of a miscompare
 }
 
 type slotState uint8
@@ -144,6 +145,9 @@ func (q *Queue) take(r *backstore.Request) {
 	case !ok || uint64(len(r.Data)) > 1<<32-1 || r.Off < 0:
 		q.count.refused.add(1)
 		q.end(n, backstore.CodeInvalid)
+	case r.Op > backstore.OpFlush && q.refuses(r) != backstore.CodeOK:
+		q.count.refused.add(1)
+		q.end(n, q.refuses(r))
 	case q.working():
 		q.send(n)
 	case q.expired():
@@ -204,6 +208,7 @@ func (q *Queue) pollLink(res []backstore.Result) int {
 	for n < len(res) {
 		got, err := q.link.poll(q.done[:min(len(q.done), len(res)-n)])
 		for _, d := range q.done[:got] {
+			q.slots[d.Slot].at = d.At
 			res[n] = q.result(d.Slot, backstore.Code(d.Code))
 			n++
 		}
@@ -220,7 +225,7 @@ func (q *Queue) pollLink(res []backstore.Result) int {
 // result frees a slot and makes its request's result.
 func (q *Queue) result(n uint32, c backstore.Code) backstore.Result {
 	s := &q.slots[n]
-	r := backstore.Result{Tag: s.req.Tag, Code: c}
+	r := backstore.Result{Tag: s.req.Tag, Code: c, At: s.at}
 	s.req.Data, s.state = nil, slotFree
 	q.free = append(q.free, n)
 	return r

@@ -51,6 +51,7 @@ func (l *ringLink) create(entries, generation uint32) error {
 func (l *ringLink) push(slot uint32, r *backstore.Request, arena uint64) {
 	l.ring.Push(slot, ring.Entry{
 		Op: uint8(r.Op), Flags: uint8(r.Flags), Offset: uint64(r.Off), Arena: arena, Length: uint32(len(r.Data)),
+		Extent: uint64(r.N),
 	})
 }
 

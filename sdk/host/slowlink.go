@@ -90,10 +90,10 @@ func (l *slowLink) wake() {
 	}
 }
 
-func (l *slowLink) finish(slot uint32, c backstore.Code) {
+func (l *slowLink) finish(d ring.Done) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ended = append(l.ended, ring.Done{Slot: slot, Code: uint16(c)})
+	l.ended = append(l.ended, d)
 	l.wake()
 }
 
@@ -129,32 +129,35 @@ func (l *slowLink) calls() {
 		case <-l.ctx.Done():
 			return
 		case j := <-l.work:
-			c, err := l.call(&j.req)
+			e, data, err := l.call(&j.req)
+			var d ring.Done
+			if err == nil {
+				d, err = done(&j, e, data)
+			}
 			if err != nil {
 				l.fail(err)
 				return
 			}
-			l.finish(j.slot, c)
+			l.finish(d)
 		}
 	}
 }
 
-func (l *slowLink) call(r *backstore.Request) (backstore.Code, error) {
+// call returns the plugin's answer. data are those of a read.
+func (l *slowLink) call(r *backstore.Request) (e *backstorepb.Error, data []byte, err error) {
 	switch r.Op {
 	case backstore.OpRead:
 		out, err := l.p.bridge.RPC().Read(l.ctx, l.read(r))
-		if err != nil {
-			return 0, err
-		}
-		return take(r, out.Error, out.Data)
+		return out.GetError(), out.GetData(), err
 	case backstore.OpWrite:
 		out, err := l.p.bridge.RPC().Write(l.ctx, l.write(r))
-		return codeOf(out.GetError()), err
+		return out.GetError(), nil, err
 	case backstore.OpFlush:
 		out, err := l.p.bridge.RPC().Flush(l.ctx, &backstorepb.FlushRequest{Store: l.store})
-		return codeOf(out.GetError()), err
+		return out.GetError(), nil, err
 	}
-	return backstore.CodeNotSupported, nil
+	e, err = l.callPower(r)
+	return e, nil, err
 }
 
 func (l *slowLink) read(r *backstore.Request) *backstorepb.ReadRequest {
@@ -171,22 +174,29 @@ func codeOf(e *backstorepb.Error) backstore.Code {
 	switch {
 	case e == nil:
 		return backstore.CodeOK
-	case e.Code == 0 || e.Code > uint32(backstore.CodeInvalid):
+	case e.Code == 0 || e.Code > uint32(backstore.MaxCode):
 		return backstore.CodeIO
 	}
 	return backstore.Code(e.Code)
 }
 
-// take copies what was read. A success with another length than asked for breaks the protocol.
-func take(r *backstore.Request, e *backstorepb.Error, data []byte) (backstore.Code, error) {
-	if c := codeOf(e); c != backstore.CodeOK {
-		return c, nil
-	}
-	if len(data) != len(r.Data) {
-		return 0, &ring.Violation{Breach: ring.BreachBytes, Got: uint64(len(data)), Limit: uint64(len(r.Data))}
+// done checks an answer and copies what was read. A read that succeeds with another length than asked for breaks the
+// protocol, as does a miscompare that cannot be.
+func done(j *slowJob, e *backstorepb.Error, data []byte) (ring.Done, error) {
+	r := &j.req
+	c := codeOf(e)
+	d := ring.Done{Slot: j.slot, Code: uint16(c)}
+	switch {
+	case c == backstore.CodeMiscompare:
+		d.At = e.At
+		return d, checkMiscompare(r, e.At)
+	case c != backstore.CodeOK || r.Op != backstore.OpRead:
+		return d, nil
+	case len(data) != len(r.Data):
+		return d, &ring.Violation{Breach: ring.BreachBytes, Got: uint64(len(data)), Limit: uint64(len(r.Data))}
 	}
 	copy(r.Data, data)
-	return backstore.CodeOK, nil
+	return d, nil
 }
 
 // stream sends requests and has a second goroutine take the answers.
@@ -231,6 +241,8 @@ func (t *transfers) request(j slowJob) *backstorepb.TransferRequest {
 		r.Op = &backstorepb.TransferRequest_Write{Write: t.l.write(&j.req)}
 	case backstore.OpFlush:
 		r.Op = &backstorepb.TransferRequest_Flush{Flush: &backstorepb.FlushRequest{Store: t.l.store}}
+	default:
+		t.l.transferPower(r, &j.req)
 	}
 	return r
 }
@@ -256,13 +268,9 @@ func (t *transfers) answer(r *backstorepb.TransferResponse) error {
 	if !ok {
 		return fmt.Errorf("host: %w", &ring.Violation{Breach: ring.BreachTag, Got: r.Tag})
 	}
-	want := j.req
-	if want.Op != backstore.OpRead {
-		want.Data = nil
-	}
-	c, err := take(&want, r.Error, r.Data)
+	d, err := done(&j, r.Error, r.Data)
 	if err == nil {
-		t.l.finish(j.slot, c)
+		t.l.finish(d)
 	}
 	return err
 }

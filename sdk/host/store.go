@@ -44,6 +44,8 @@ func infoOf(i *backstorepb.Info) (backstore.Info, error) {
 		MaxTransfer: i.GetMaxTransfer(), OptimalTransfer: i.GetOptimalTransfer(),
 		ReadOnly: i.GetReadOnly(), WriteCache: i.GetWriteCache(), FUA: i.GetFua(),
 		Concurrency: int(i.GetConcurrency()), Serial: i.GetSerial(), Notice: i.GetNotice(),
+		UnmapGranularity: i.GetUnmapGranularity(), UnmapZeroes: i.GetUnmapZeroes(), MaxCompareAndWrite: i.GetMaxCompareAndWrite(),
+		Powers: backstore.Powers(i.GetPowers()) & allPowers,
 	}
 	if out.PhysicalBlockSize == 0 {
 		out.PhysicalBlockSize = out.BlockSize
@@ -59,7 +61,7 @@ func infoOf(i *backstorepb.Info) (backstore.Info, error) {
 	case out.MaxTransfer%bs != 0:
 		return out, fmt.Errorf("host: the plugin says that a transfer has at most %d bytes, not whole blocks", out.MaxTransfer)
 	}
-	return out, nil
+	return out, checkPowers(&out)
 }
 
 // Info describes the store.
@@ -82,6 +84,9 @@ func (s *Store) NewQueue(ctx context.Context, o QueueOptions) (*Queue, error) {
 func (s *Store) Attach(ctx context.Context, q *Queue) error {
 	if q.memory != s.p.arena {
 		return errArena
+	}
+	if lost := q.info.Powers &^ s.info.Powers; lost != 0 {
+		return fmt.Errorf("host: attach a queue: %w any more: %v", ErrPower, lost)
 	}
 	generation, err := q.succeed(s.p)
 	if err != nil {

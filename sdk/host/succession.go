@@ -57,6 +57,7 @@ func (q *Queue) lose(l link) {
 		for !q.sick {
 			n, err := l.poll(q.done[:])
 			for _, d := range q.done[:n] {
+				q.slots[d.Slot].at = d.At
 				q.end(d.Slot, backstore.Code(d.Code))
 			}
 			if err != nil || n == 0 {
@@ -98,6 +99,10 @@ func (q *Queue) adopt(l link) {
 		return 1
 	})
 	for _, n := range held {
+		if q.slots[n].again && !repeatable(q.slots[n].req.Op) {
+			q.end(n, backstore.CodeAborted)
+			continue
+		}
 		if q.slots[n].again {
 			q.count.resent.add(1)
 		}

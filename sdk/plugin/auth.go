@@ -7,10 +7,13 @@ import (
 	"runtime"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/gosrpt/gosrpt/sdk/auth"
 	"github.com/gosrpt/gosrpt/sdk/internal/authwire"
+	"github.com/gosrpt/gosrpt/sdk/internal/schemawire"
 	authpb "github.com/gosrpt/gosrpt/sdk/proto/auth/v1"
 )
 
@@ -39,7 +42,11 @@ func about() string { return "gosrpt sdk, " + runtime.Version() }
 
 // Describe answers at once.
 func (s *authServer) Describe(context.Context, *authpb.DescribeRequest) (*authpb.DescribeResponse, error) {
-	return &authpb.DescribeResponse{Runtime: about()}, nil
+	d, err := schemawire.Describe(s.opener)
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return &authpb.DescribeResponse{Runtime: about(), Description: d}, nil
 }
 
 // Open opens the authoriser and begins to watch it.

@@ -34,13 +34,13 @@ func newInline(loop func()) *inline {
 }
 
 // call runs a request. It returns false if the loop is no longer the caller's.
-func (i *inline) call(st *store, r *backstore.Request) (c backstore.Code, mine bool) {
+func (i *inline) call(st *store, r *backstore.Request) (res backstore.Result, mine bool) {
 	turn := i.turn.Add(1)
 	if !i.armed.Load() {
 		i.arm()
 	}
-	c = st.call(r)
-	return c, i.turn.CompareAndSwap(turn, turn+1)
+	res = st.call(r)
+	return res, i.turn.CompareAndSwap(turn, turn+1)
 }
 
 // arm starts the guard, which keeps running as long as there are calls: starting it for each would cost more.

@@ -7,9 +7,12 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/gosrpt/gosrpt/sdk/internal/ioctxwire"
+	"github.com/gosrpt/gosrpt/sdk/internal/schemawire"
 	"github.com/gosrpt/gosrpt/sdk/ioctx"
 	ioctxpb "github.com/gosrpt/gosrpt/sdk/proto/ioctx/v1"
 )
@@ -37,7 +40,11 @@ func newIOCtxServer(o ioctx.Opener) *ioctxServer {
 
 // Describe answers at once.
 func (s *ioctxServer) Describe(context.Context, *ioctxpb.DescribeRequest) (*ioctxpb.DescribeResponse, error) {
-	return &ioctxpb.DescribeResponse{Runtime: about()}, nil
+	d, err := schemawire.Describe(s.opener)
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return &ioctxpb.DescribeResponse{Runtime: about(), Description: d}, nil
 }
 
 // Open opens the planner and begins to watch it.

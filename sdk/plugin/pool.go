@@ -27,7 +27,7 @@ func (s *store) work() {
 	for {
 		select {
 		case j := <-s.jobs:
-			j.q.finish(j.req.Tag, s.call(&j.req))
+			j.q.finish(s.call(&j.req))
 		case <-s.quit:
 			return
 		}

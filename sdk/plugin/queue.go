@@ -54,6 +54,7 @@ func (m *queueMemory) close() {
 type pending struct {
 	tag    uint64
 	length uint32
+	op     backstore.Op
 	busy   bool
 }
 
@@ -77,6 +78,7 @@ type queue struct {
 	polled   int // results that are there
 	inEngine int // requests that the engine has
 	draining bool
+	aside    aside
 
 	// outstanding counts what the store has, until the host has been told of its end.
 	outstanding sync.WaitGroup
@@ -111,10 +113,11 @@ func newQueue(ctx context.Context, st *store, m *queueMemory, arena []byte, entr
 		}
 	}
 	q.inline = newInline(q.run)
+	q.aside.prepare(q, entries)
 	for i := range entries {
 		q.free = append(q.free, entries-1-i)
 	}
-	q.done = func(res backstore.Result) { q.finish(res.Tag, res.Code) }
+	q.done = q.finish
 	return q, nil
 }
 
@@ -124,6 +127,7 @@ func (q *queue) run() {
 		return
 	}
 	q.outstanding.Wait()
+	q.aside.end()
 	q.inline.stop()
 	if err := q.close(); err != nil {
 		q.fail(err.Error())
@@ -197,7 +201,7 @@ func (q *queue) reap() (some bool) {
 		q.mu.Lock()
 		ended := 0
 		for _, r := range q.results[:q.polled] {
-			if q.end(r.Tag, r.Code) {
+			if q.end(r) {
 				ended++
 			}
 		}
@@ -213,7 +217,8 @@ func (q *queue) reap() (some bool) {
 	return some
 }
 
-// accept makes requests of the first n entries. Those that the store's description refuses are completed at once.
+// accept makes requests of the first n entries. Those that the store's description refuses are completed at once; those for
+// its powers are set aside.
 func (q *queue) accept(n int) []backstore.Request {
 	reqs := q.reqs[:0]
 	q.mu.Lock()
@@ -221,16 +226,20 @@ func (q *queue) accept(n int) []backstore.Request {
 		e := &q.entries[i]
 		at := q.free[len(q.free)-1]
 		q.free = q.free[:len(q.free)-1]
-		q.table[at] = pending{tag: e.Tag, length: e.Length, busy: true}
-		r := backstore.Request{Tag: uint64(at), Op: backstore.Op(e.Op), Flags: backstore.Flags(e.Flags), Off: int64(e.Offset)}
-		if r.Op != backstore.OpFlush {
+		q.table[at] = pending{tag: e.Tag, length: e.Length, op: backstore.Op(e.Op), busy: true}
+		r := backstore.Request{Tag: uint64(at), Op: backstore.Op(e.Op), Flags: backstore.Flags(e.Flags), Off: int64(e.Offset), N: int64(e.Extent)}
+		if carriesData(r.Op) {
 			r.Data = q.arena[e.Arena : e.Arena+uint64(e.Length) : e.Arena+uint64(e.Length)]
 		}
-		if c := q.store.check(r.Op, r.Flags, r.Off, int(e.Length)); c != backstore.CodeOK {
-			q.complete(at, c)
+		if c := q.store.check(&r); c != backstore.CodeOK {
+			q.complete(at, backstore.Result{Code: c})
 			continue
 		}
 		q.outstanding.Add(1)
+		if r.Op > backstore.OpFlush {
+			q.aside.put(r)
+			continue
+		}
 		reqs = append(reqs, r)
 	}
 	ring := q.ring.Publish()
@@ -256,7 +265,7 @@ func (q *queue) serve(reqs []backstore.Request) bool {
 		q.submit(reqs)
 	case cap(q.store.calls) == 1:
 		for i := range reqs {
-			q.finish(reqs[i].Tag, q.store.call(&reqs[i]))
+			q.finish(q.store.call(&reqs[i]))
 		}
 	default:
 		for i := range reqs {
@@ -278,12 +287,12 @@ func (q *queue) alone(reqs []backstore.Request) bool {
 
 // serveAlone gets a copy of the request: the loop's next owner uses the batch's memory.
 func (q *queue) serveAlone(r backstore.Request) bool {
-	c, mine := q.inline.call(q.store, &r)
+	res, mine := q.inline.call(q.store, &r)
 	// What waits now came before the host could know of this end.
 	if mine && q.ring.Waiting() > 0 {
 		q.crowd = 4 * batch
 	}
-	q.finish(r.Tag, c)
+	q.finish(res)
 	return mine
 }
 
@@ -304,9 +313,9 @@ func (q *queue) submit(reqs []backstore.Request) {
 }
 
 // finish completes a request, from any goroutine.
-func (q *queue) finish(tag uint64, c backstore.Code) {
+func (q *queue) finish(res backstore.Result) {
 	q.mu.Lock()
-	if !q.end(tag, c) {
+	if !q.end(res) {
 		q.mu.Unlock()
 		return
 	}
@@ -319,22 +328,26 @@ func (q *queue) finish(tag uint64, c backstore.Code) {
 }
 
 // end completes what the store has ended. The caller holds mu and publishes.
-func (q *queue) end(tag uint64, c backstore.Code) bool {
-	if tag >= uint64(len(q.table)) || !q.table[tag].busy {
+func (q *queue) end(res backstore.Result) bool {
+	if res.Tag >= uint64(len(q.table)) || !q.table[res.Tag].busy {
 		q.wrong = "the store completed a request that is not outstanding"
 		return false
 	}
-	q.complete(uint32(tag), known(c))
+	res.Code = known(res.Code)
+	q.complete(uint32(res.Tag), res)
 	return true
 }
 
 // complete writes a completion. The caller holds mu and publishes.
-func (q *queue) complete(at uint32, c backstore.Code) {
+func (q *queue) complete(at uint32, res backstore.Result) {
 	p := q.table[at]
+	if res.Code == backstore.CodeMiscompare {
+		res = judge(res, p.op, p.length)
+	}
 	q.table[at].busy = false
 	q.free = append(q.free, at)
-	out := ring.Completion{Tag: p.tag, Code: uint16(c)}
-	if c == backstore.CodeOK {
+	out := ring.Completion{Tag: p.tag, Code: uint16(res.Code), At: res.At}
+	if res.Code == backstore.CodeOK {
 		out.Bytes = p.length
 	}
 	q.ring.Complete(out)

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"strings"
 	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 	"github.com/gosrpt/gosrpt/sdk/internal/ring"
+	"github.com/gosrpt/gosrpt/sdk/internal/schemawire"
 	"github.com/gosrpt/gosrpt/sdk/internal/shm"
 	backstorepb "github.com/gosrpt/gosrpt/sdk/proto/backstore/v1"
 )
@@ -37,18 +41,24 @@ func failure(err error) *backstorepb.Error {
 	if err == nil {
 		return nil
 	}
-	return &backstorepb.Error{Code: uint32(backstore.CodeOf(err)), Text: err.Error()}
+	e := &backstorepb.Error{Code: uint32(backstore.CodeOf(err)), Text: strings.ToValidUTF8(err.Error(), "?")}
+	if backstore.Code(e.Code) == backstore.CodeMiscompare {
+		e.At = differsAt(err)
+	}
+	return e
 }
 
 func invalid(format string, args ...any) error {
 	return &backstore.Error{Code: backstore.CodeInvalid, Err: fmt.Errorf(format, args...)}
 }
 
-// Describe tells what this plugin can do.
+// Describe tells what this plugin can do and what it is.
 func (s *server) Describe(context.Context, *backstorepb.DescribeRequest) (*backstorepb.DescribeResponse, error) {
-	return &backstorepb.DescribeResponse{
-		Ring: s.inbox != nil, Transfer: true, Runtime: "gosrpt sdk, " + runtime.Version(),
-	}, nil
+	d, err := schemawire.Describe(s.backstore)
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return &backstorepb.DescribeResponse{Ring: s.inbox != nil, Transfer: true, Runtime: about(), Description: d}, nil
 }
 
 // AttachArena maps the memory that the host sent.
@@ -181,6 +191,11 @@ func (s *server) startQueue(q *queue) error {
 		q.memory.close()
 		return err
 	}
+	if !q.store.use.TryRLock() {
+		err := errors.Join(errSanitizing, q.close())
+		q.memory.close()
+		return err
+	}
 	s.last++
 	q.id = s.last
 	s.queues[q.id] = q
@@ -209,6 +224,7 @@ func (s *server) detach(ctx context.Context, q *queue) error {
 	if s.queues[q.id] == q {
 		delete(s.queues, q.id)
 		q.memory.close()
+		q.store.use.RUnlock()
 	}
 	return nil
 }
@@ -269,5 +285,7 @@ func infoMessage(i backstore.Info) *backstorepb.Info {
 		MaxTransfer: i.MaxTransfer, OptimalTransfer: i.OptimalTransfer,
 		ReadOnly: i.ReadOnly, WriteCache: i.WriteCache, Fua: i.FUA,
 		Concurrency: int32(min(max(i.Concurrency, 0), maxConcurrency)), Serial: i.Serial, Notice: i.Notice,
+		UnmapGranularity: i.UnmapGranularity, UnmapZeroes: i.UnmapZeroes, MaxCompareAndWrite: i.MaxCompareAndWrite,
+		Powers: uint32(i.Powers),
 	}
 }

@@ -38,13 +38,22 @@ func (s *server) Write(_ context.Context, r *backstorepb.WriteRequest) (*backsto
 
 func (s *server) write(r *backstorepb.WriteRequest) error {
 	// The message's bytes have no alignment, and the store was promised one.
-	p := alignedBytes(len(r.Data))
-	copy(p, r.Data)
-	req := backstore.Request{Op: backstore.OpWrite, Data: p}
-	if r.Fua {
-		req.Flags = backstore.FUA
+	p := aligned(r.GetData())
+	return s.one(r.GetStore(), backstore.Request{Op: backstore.OpWrite, Flags: flags(r.GetFua(), false), Data: p}, r.GetOffset())
+}
+
+// aligned copies what a message carries.
+func aligned(parts ...[]byte) []byte {
+	n := 0
+	for _, part := range parts {
+		n += len(part)
 	}
-	return s.one(r.GetStore(), req, r.Offset)
+	p := alignedBytes(n)
+	n = 0
+	for _, part := range parts {
+		n += copy(p[n:], part)
+	}
+	return p
 }
 
 // Flush is the slow data path.
@@ -65,8 +74,8 @@ func (s *server) one(id uint64, r backstore.Request, off uint64) error {
 		return &backstore.Error{Code: backstore.CodeRange}
 	}
 	r.Off = int64(off)
-	if c := st.one(r); c != backstore.CodeOK {
-		return &backstore.Error{Code: c}
+	if res := st.one(r); res.Code != backstore.CodeOK {
+		return &backstore.Error{Code: res.Code, At: res.At}
 	}
 	return nil
 }
@@ -109,7 +118,7 @@ func (s *server) transfer(r *backstorepb.TransferRequest) *backstorepb.TransferR
 	case *backstorepb.TransferRequest_Flush:
 		err = s.flush(op.Flush)
 	default:
-		err = &backstore.Error{Code: backstore.CodeNotSupported}
+		err = s.transferPower(r)
 	}
 	out.Error = failure(err)
 	return out

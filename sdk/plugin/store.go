@@ -21,8 +21,12 @@ type store struct {
 	// At most one of both; inner as that.
 	async   backstore.Submitter
 	engines backstore.Engines
-	info    backstore.Info
-	size    uint64
+	info    backstore.Info // as it was opened, powers included
+	size    atomic.Uint64  // in bytes; it may change under way
+
+	// use is held for reading by each queue and slow request, and for writing by Sanitize. Nobody waits for it.
+	use  sync.RWMutex
+	side side
 
 	submit sync.Mutex // calls of Submit take turns
 	// calls holds a token for each call that may be in the store at once.
@@ -45,18 +49,21 @@ func newStore(inner backstore.Store) (*store, error) {
 	if err := checkInfo(info); err != nil {
 		return nil, err
 	}
+	info.Powers = backstore.PowersOf(inner)
 	n := info.Concurrency
 	if n == 0 {
 		n = defaultConcurrency
 	}
 	s := &store{
-		inner: inner, info: info, size: info.Blocks * uint64(info.BlockSize),
+		inner: inner, info: info,
 		calls: make(chan struct{}, n), jobs: make(chan job), quit: make(chan struct{}), closed: make(chan struct{}),
 	}
 	if s.engines, _ = inner.(backstore.Engines); s.engines == nil {
 		s.async, _ = inner.(backstore.Submitter)
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.size.Store(info.Blocks * uint64(info.BlockSize))
+	s.side.start(s)
 	return s, nil
 }
 
@@ -68,35 +75,51 @@ func checkInfo(i backstore.Info) error {
 		return invalid("the store says that it has %d blocks", i.Blocks)
 	case i.Concurrency < 0 || i.Concurrency > maxConcurrency:
 		return invalid("the store says that %d calls may be in it at once; 0 to %d can be", i.Concurrency, maxConcurrency)
+	case i.UnmapGranularity != 0 && (i.UnmapGranularity < i.BlockSize || i.UnmapGranularity&(i.UnmapGranularity-1) != 0):
+		return invalid("the store says that it unmaps units of %d bytes, of blocks of %d", i.UnmapGranularity, i.BlockSize)
+	case i.MaxCompareAndWrite%i.BlockSize != 0 || i.MaxCompareAndWrite > maxCompare:
+		return invalid("the store says that it compares and writes %d bytes at once; whole blocks up to %d can be", i.MaxCompareAndWrite, maxCompare)
 	}
 	return nil
 }
 
 // check holds a request against the store's description. The host has done so too: a refusal here counts as its fault.
-func (s *store) check(op backstore.Op, flags backstore.Flags, off int64, n int) backstore.Code {
-	if op == backstore.OpFlush {
-		return backstore.CodeOK
-	}
-	bs := uint64(s.info.BlockSize)
+func (s *store) check(r *backstore.Request) backstore.Code {
 	switch {
-	case n < 0:
+	case r.Op == backstore.OpFlush:
+		return backstore.CodeOK
+	case r.Op > backstore.OpFlush:
+		return s.checkPower(r)
+	}
+	n := uint64(len(r.Data))
+	if c := s.inside(r.Off, n); c != backstore.CodeOK {
+		return c
+	}
+	switch {
+	case s.info.MaxTransfer != 0 && n > uint64(s.info.MaxTransfer):
 		return backstore.CodeInvalid
-	case off < 0 || uint64(off) > s.size || uint64(n) > s.size-uint64(off):
-		return backstore.CodeRange
-	case uint64(off)%bs != 0 || uint64(n)%bs != 0:
-		return backstore.CodeInvalid
-	case s.info.MaxTransfer != 0 && uint64(n) > uint64(s.info.MaxTransfer):
-		return backstore.CodeInvalid
-	case op == backstore.OpWrite && s.info.ReadOnly:
+	case r.Op == backstore.OpWrite && s.info.ReadOnly:
 		return backstore.CodeReadOnly
-	case flags&^backstore.FUA != 0, flags&backstore.FUA != 0 && (op != backstore.OpWrite || !s.info.FUA):
+	case r.Flags&^backstore.FUA != 0, r.Flags&backstore.FUA != 0 && (r.Op != backstore.OpWrite || !s.info.FUA):
+		return backstore.CodeInvalid
+	}
+	return backstore.CodeOK
+}
+
+// inside tells whether n bytes from off are whole blocks of the store.
+func (s *store) inside(off int64, n uint64) backstore.Code {
+	bs, size := uint64(s.info.BlockSize), s.size.Load()
+	switch {
+	case off < 0 || uint64(off) > size || n > size-uint64(off):
+		return backstore.CodeRange
+	case uint64(off)%bs != 0 || n%bs != 0:
 		return backstore.CodeInvalid
 	}
 	return backstore.CodeOK
 }
 
 // call runs one request in the calling goroutine, within the store's concurrency.
-func (s *store) call(r *backstore.Request) backstore.Code {
+func (s *store) call(r *backstore.Request) backstore.Result {
 	s.calls <- struct{}{}
 	defer func() { <-s.calls }()
 	var err error
@@ -108,32 +131,46 @@ func (s *store) call(r *backstore.Request) backstore.Code {
 	case backstore.OpFlush:
 		err = s.inner.Flush(s.ctx)
 	default:
-		return backstore.CodeNotSupported
+		err = s.power(r)
 	}
-	return known(backstore.CodeOf(err))
+	return result(r.Tag, err)
+}
+
+// result is how the request of a tag ended.
+func result(tag uint64, err error) backstore.Result {
+	r := backstore.Result{Tag: tag, Code: known(backstore.CodeOf(err))}
+	if r.Code == backstore.CodeMiscompare {
+		r.At = differsAt(err)
+	}
+	return r
 }
 
 // known maps a code that is not in the list to CodeIO, which is what it counts as.
 func known(c backstore.Code) backstore.Code {
-	if c > backstore.CodeInvalid {
+	if c > backstore.MaxCode {
 		return backstore.CodeIO
 	}
 	return c
 }
 
 // one runs one request of the slow path, whichever way the store takes them, and waits for its end.
-func (s *store) one(r backstore.Request) backstore.Code {
-	if c := s.check(r.Op, r.Flags, r.Off, len(r.Data)); c != backstore.CodeOK {
-		return c
+func (s *store) one(r backstore.Request) backstore.Result {
+	if !s.use.TryRLock() {
+		return backstore.Result{Code: backstore.CodeBusy} // it is being sanitized
 	}
-	if s.async == nil {
-		return s.call(&r)
+	defer s.use.RUnlock()
+	if c := s.check(&r); c != backstore.CodeOK {
+		return backstore.Result{Code: c}
 	}
-	end := make(chan backstore.Code, 1)
+	if s.async == nil || r.Op > backstore.OpFlush {
+		return honest(&r, s.call(&r))
+	}
+	end := make(chan backstore.Result, 1)
 	s.submit.Lock()
 	s.async.Submit([]backstore.Request{r}, func(res backstore.Result) {
+		res.Code = known(res.Code)
 		select {
-		case end <- known(res.Code):
+		case end <- honest(&r, res):
 		default: // completed twice; the first counts
 		}
 	})
@@ -141,9 +178,12 @@ func (s *store) one(r backstore.Request) backstore.Code {
 	return <-end
 }
 
-// close waits for the calls that are in the store and closes it.
+// close ends what goes on beside requests, waits for the calls that are in the store and closes it.
 func (s *store) close(ctx context.Context) error {
 	defer close(s.closed)
+	if err := s.side.end(ctx); err != nil {
+		return err
+	}
 	close(s.quit)
 	s.pool.Wait()
 	for range cap(s.calls) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -15,15 +17,21 @@ import (
 type File struct {
 	// FD is the descriptor. It stays the caller's.
 	FD int
-	// Size is how many bytes of it, from the first, belong to the store.
-	Size int64
 	// Code tells the backstore's code for an error of a call that failed; nil means uring.Code. It does not block.
 	Code func(error) backstore.Code
+
+	size atomic.Int64
 }
+
+// SetSize says how many bytes of it, from the first, belong to the store. It may rise under way.
+func (f *File) SetSize(n int64) { f.size.Store(n) }
+
+// Size is what SetSize said.
+func (f *File) Size() int64 { return f.size.Load() }
 
 // Check refuses what no host asks for: a write outside would make a file longer.
 func (f *File) Check(off int64, n int) error {
-	if off < 0 || off > f.Size-int64(n) {
+	if off < 0 || off > f.Size()-int64(n) {
 		return &backstore.Error{Code: backstore.CodeRange}
 	}
 	return nil
@@ -34,7 +42,7 @@ func (f *File) Read(p []byte, off int64) error {
 	if err := f.Check(off, len(p)); err != nil {
 		return err
 	}
-	return f.wrap(transfer(p, off, func(p []byte, off int64) (int, error) { return unix.Pread(f.FD, p, off) }))
+	return f.Wrap(transfer(p, off, func(p []byte, off int64) (int, error) { return unix.Pread(f.FD, p, off) }))
 }
 
 // Write writes p at off, durably if flags have FUA.
@@ -48,19 +56,19 @@ func (f *File) Write(p []byte, off int64, flags backstore.Flags) error {
 			return unix.Pwritev2(f.FD, [][]byte{p}, off, unix.RWF_DSYNC)
 		}
 	}
-	return f.wrap(transfer(p, off, write))
+	return f.Wrap(transfer(p, off, write))
 }
 
 // Flush makes what was written durable.
-func (f *File) Flush() error { return f.wrap(unix.Fdatasync(f.FD)) }
+func (f *File) Flush() error { return f.Wrap(unix.Fdatasync(f.FD)) }
 
 // NewEngine makes an io_uring engine on the descriptor; see uring.New.
 func (f *File) NewEngine(wake, depth int) (backstore.Engine, error) {
-	e, err := uring.New(f.FD, f.Size, wake, depth, f.code())
+	e, err := uring.New(f.FD, math.MaxInt64, wake, depth, f.code())
 	if err != nil {
 		return nil, err
 	}
-	return e, nil
+	return &growing{Engine: e, file: f}, nil
 }
 
 func (f *File) code() func(error) backstore.Code {
@@ -70,7 +78,8 @@ func (f *File) code() func(error) backstore.Code {
 	return uring.Code
 }
 
-func (f *File) wrap(err error) error {
+// Wrap gives the error of a call that failed its code; nil stays nil.
+func (f *File) Wrap(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -45,7 +45,8 @@ func shortFile(t *testing.T) *os.File {
 
 func TestWhatLiesOutsideIsNotTouched(t *testing.T) {
 	f := shortFile(t)
-	d := File{FD: int(f.Fd()), Size: 8192}
+	d := File{FD: int(f.Fd())}
+	d.SetSize(8192)
 	for _, off := range []int64{-512, 8192, 7681, math.MaxInt64, math.MinInt64} {
 		for what, err := range map[string]error{
 			"read": d.Read(make([]byte, 512), off), "write": d.Write(make([]byte, 512), off, backstore.FUA),
@@ -66,10 +67,11 @@ func TestWhatLiesOutsideIsNotTouched(t *testing.T) {
 func TestOwnersCodeIsTheAnswer(t *testing.T) {
 	var seen error
 	f := shortFile(t)
-	d := File{FD: int(f.Fd()), Size: 16384, Code: func(err error) backstore.Code {
+	d := File{FD: int(f.Fd()), Code: func(err error) backstore.Code {
 		seen = err
 		return backstore.CodeBusy
 	}}
+	d.SetSize(16384)
 	if err := d.Read(make([]byte, 512), 8192); backstore.CodeOf(err) != backstore.CodeBusy || seen == nil {
 		t.Errorf("call: %v, asked about %v", err, seen)
 	}

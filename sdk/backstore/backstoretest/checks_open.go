@@ -32,6 +32,12 @@ func checkGeometry(r *run) {
 		r.Errorf("MaxTransfer is %d, of blocks of %d", i.MaxTransfer, i.BlockSize)
 	case i.Concurrency < 0:
 		r.Errorf("Concurrency is %d", i.Concurrency)
+	case i.UnmapGranularity != 0 && (i.UnmapGranularity < i.BlockSize || i.UnmapGranularity&(i.UnmapGranularity-1) != 0):
+		r.Errorf("UnmapGranularity is %d, of blocks of %d", i.UnmapGranularity, i.BlockSize)
+	case i.MaxCompareAndWrite%i.BlockSize != 0 || i.MaxCompareAndWrite > 32<<20:
+		r.Errorf("MaxCompareAndWrite is %d, of blocks of %d; whole blocks up to 32 MiB can be", i.MaxCompareAndWrite, i.BlockSize)
+	case i.Powers&^backstore.PowersOf(r.store) != 0:
+		r.Errorf("Powers are %v, and the methods are those of %v", i.Powers, backstore.PowersOf(r.store))
 	case strings.ContainsAny(i.Notice+i.Serial, "\n\r"):
 		r.Error("Notice or Serial has more than one line")
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
 
-// patience bounds each check; a store that hangs fails.
+// patience bounds each check, unless the Subject says otherwise; a store that hangs fails.
 const patience = 2 * time.Minute
 
 // minBytes is how large a store the checks need.
@@ -22,6 +22,10 @@ type Subject struct {
 	Config func(t testing.TB) map[string]string
 	// ReadOnly returns the configuration for opening the store of a Config again, for reading only. Nil if there is none.
 	ReadOnly func(config map[string]string) map[string]string
+	// Grow makes the store of a Config, which is open, longer by means of its medium. Nil if there are none.
+	Grow func(t testing.TB, config map[string]string)
+	// Patience bounds each check. 0 means two minutes.
+	Patience time.Duration
 	// Volatile says that a store's content ends with Close.
 	Volatile bool
 }
@@ -46,6 +50,19 @@ func Test(t *testing.T, s Subject) {
 			t.Run("submit", func(t *testing.T) { c.run(newRun(t, s).open().submitting()) })
 			t.Run("engine", func(t *testing.T) { c.run(newRun(t, s).open().driving()) })
 		})
+	}
+	for _, c := range powers {
+		t.Run(c.name, func(t *testing.T) {
+			t.Run("calls", func(t *testing.T) { c.run(newRun(t, s).open()) })
+			t.Run("submit", func(t *testing.T) { c.run(newRun(t, s).open().submitting()) })
+			t.Run("engine", func(t *testing.T) { c.run(newRun(t, s).open().driving()) })
+		})
+	}
+	for _, c := range medium {
+		t.Run(c.name, func(t *testing.T) { c.run(newRun(t, s).open()) })
+	}
+	for _, c := range describing {
+		t.Run(c.name, func(t *testing.T) { c.run(newRun(t, s)) })
 	}
 	for _, c := range submitting {
 		t.Run(c.name, func(t *testing.T) {
@@ -86,6 +103,7 @@ type run struct {
 	ctx    context.Context
 	config map[string]string
 	store  backstore.Store
+	able   backstore.Store     // store, with the methods of its powers
 	sub    backstore.Submitter // not nil: requests go through Submit
 	info   backstore.Info
 	bs     int
@@ -93,7 +111,10 @@ type run struct {
 }
 
 func newRun(t *testing.T, s Subject) *run {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	if s.Patience == 0 {
+		s.Patience = patience
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.Patience)
 	t.Cleanup(cancel)
 	return &run{T: t, Subject: s, ctx: ctx, config: s.Config(t)}
 }
@@ -118,7 +139,7 @@ func (r *run) reopen(config map[string]string) {
 	if s == nil {
 		r.Fatal("Open returned neither a store nor an error")
 	}
-	r.store, r.sub, r.info = s, nil, s.Info()
+	r.store, r.able, r.sub, r.info = s, s, nil, s.Info()
 	r.bs, r.size = int(r.info.BlockSize), int64(r.info.Blocks)*int64(r.info.BlockSize)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 	"github.com/gosrpt/gosrpt/sdk/backstore/backstoretest"
@@ -29,10 +30,12 @@ func (m memory) Open(_ context.Context, config map[string]string) (backstore.Sto
 }
 
 func subject(wrap func(backstore.Store) backstore.Store) backstoretest.Subject {
-	m := backstoretest.NewMemory(backstore.Info{BlockSize: 512, Blocks: 4096, FUA: true, WriteCache: true})
+	m := backstoretest.NewMemory(backstore.Info{BlockSize: 512, Blocks: 4096, FUA: true, WriteCache: true,
+		UnmapGranularity: 4096, UnmapZeroes: true, MaxCompareAndWrite: 8192})
 	return backstoretest.Subject{
 		Backstore: memory{store: m, wrap: wrap},
 		Config:    func(testing.TB) map[string]string { return map[string]string{} },
+		Grow:      func(testing.TB, map[string]string) { m.Resize(m.Info().Blocks + 8) },
 	}
 }
 
@@ -52,11 +55,13 @@ func TestEngineMemoryPasses(t *testing.T) {
 	}))
 }
 
+// TestStoreWithoutPowersPasses has the kit skip what the store cannot do.
+func TestStoreWithoutPowersPasses(t *testing.T) {
+	backstoretest.Test(t, subject(func(s backstore.Store) backstore.Store { return struct{ backstore.Store }{s} }))
+}
+
 // broken are stores with one fault, and the check that must find it.
-var broken = map[string]struct {
-	wrap func(backstore.Store) backstore.Store
-	find string
-}{
+var broken = map[string]brokenStore{
 	"torn":      {func(s backstore.Store) backstore.Store { return torn{s} }, "every_length"},
 	"forgetful": {func(s backstore.Store) backstore.Store { return forgetful{s} }, "every_place"},
 	"greedy":    {func(s backstore.Store) backstore.Store { return greedy{s} }, "a_read_changes"},
@@ -74,6 +79,11 @@ var broken = map[string]struct {
 	"keeping": {func(s backstore.Store) backstore.Store {
 		return keeping{backstoretest.EngineMemory{Memory: s.(*backstoretest.Memory)}}
 	}, "every_place"},
+}
+
+type brokenStore struct {
+	wrap func(backstore.Store) backstore.Store
+	find string
 }
 
 // double has engines that return each request two times.
@@ -187,8 +197,13 @@ func (s lazy) Submit(reqs []backstore.Request, done func(backstore.Result)) {
 
 // TestKitFindsBrokenStores runs the kit on each broken store in a process of its own, where it must fail.
 func TestKitFindsBrokenStores(t *testing.T) {
+	for name, b := range brokenPowers {
+		broken[name] = brokenStore{func(s backstore.Store) backstore.Store { return b.wrap(s.(*backstoretest.Memory)) }, b.find}
+	}
 	if name := os.Getenv("BACKSTORETEST_BROKEN"); name != "" {
-		backstoretest.Test(t, subject(broken[name].wrap))
+		s := subject(broken[name].wrap)
+		s.Patience = 2 * time.Second
+		backstoretest.Test(t, s)
 		return
 	}
 	for name, b := range broken {

@@ -10,27 +10,35 @@ import (
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
 
-// Memory is a Store in memory: a reference, and a stand-in where a test needs a store that works.
+// Memory is a Store in memory with every power: a reference, and a stand-in where a test needs a store that works.
 type Memory struct {
-	info backstore.Info
-	mu   sync.RWMutex
-	data []byte
+	mu      sync.RWMutex
+	info    backstore.Info
+	data    []byte
+	resized chan struct{} // has room for one
 }
 
 // NewMemory makes a store of zeroes.
 func NewMemory(info backstore.Info) *Memory {
-	return &Memory{info: info, data: make([]byte, info.Blocks*uint64(info.BlockSize))}
+	return &Memory{
+		info: info, data: make([]byte, info.Blocks*uint64(info.BlockSize)), resized: make(chan struct{}, 1),
+	}
 }
 
 // Info describes the store.
-func (m *Memory) Info() backstore.Info { return m.info }
+func (m *Memory) Info() backstore.Info {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.info
+}
 
-func (m *Memory) check(n int, off int64) error {
+// check is called with mu held.
+func (m *Memory) check(n, off int64) error {
 	size := int64(len(m.data))
 	switch bs := int64(m.info.BlockSize); {
-	case off < 0 || off > size || int64(n) > size-off:
+	case off < 0 || n < 0 || off > size || n > size-off:
 		return &backstore.Error{Code: backstore.CodeRange}
-	case off%bs != 0 || int64(n)%bs != 0:
+	case off%bs != 0 || n%bs != 0:
 		return &backstore.Error{Code: backstore.CodeInvalid, Err: errors.New("not whole blocks")}
 	}
 	return nil
@@ -38,30 +46,37 @@ func (m *Memory) check(n int, off int64) error {
 
 // Read fills p.
 func (m *Memory) Read(_ context.Context, p []byte, off int64) error {
-	if err := m.check(len(p), off); err != nil {
-		return err
-	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
+	if err := m.check(int64(len(p)), off); err != nil {
+		return err
+	}
 	copy(p, m.data[off:])
 	return nil
 }
 
 // Write stores p.
 func (m *Memory) Write(_ context.Context, p []byte, off int64, flags backstore.Flags) error {
+	return m.change(off, int64(len(p)), flags, func(is []byte) error {
+		copy(is, p)
+		return nil
+	})
+}
+
+// change has f change n bytes from off, alone.
+func (m *Memory) change(off, n int64, flags backstore.Flags, f func(is []byte) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.info.ReadOnly {
 		return &backstore.Error{Code: backstore.CodeReadOnly}
 	}
 	if flags&backstore.FUA != 0 && !m.info.FUA {
 		return &backstore.Error{Code: backstore.CodeNotSupported}
 	}
-	if err := m.check(len(p), off); err != nil {
+	if err := m.check(n, off); err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	copy(m.data[off:], p)
-	return nil
+	return f(m.data[off : off+n])
 }
 
 // Flush has nothing to do.

@@ -2,14 +2,17 @@ package ring
 
 import "sync/atomic"
 
-// MaxCode is the highest completion code that a plugin may answer: CodeInvalid of sdk/backstore.
-const MaxCode = 9
+// MaxCode is the highest completion code that a plugin may answer: CodeMiscompare of sdk/backstore, and that only to a
+// compare-and-write. To anything else it is the one below.
+const MaxCode = codeMiscompare
 
 // Done is a completion that has passed every check.
 type Done struct {
 	// Slot is the one given to Push.
 	Slot uint32
 	Code uint16
+	// At is the offset of the first byte that differs, if Code is CodeMiscompare, and 0 otherwise.
+	At uint32
 }
 
 // Host is the host's half of a ring.
@@ -41,6 +44,7 @@ type slot struct {
 	use    uint32
 	length uint32
 	busy   bool
+	op     uint8
 }
 
 // NewHost formats regions, which must be nobody else's yet, as a ring and returns the host's half.
@@ -66,7 +70,7 @@ func (h *Host) Push(n uint32, e Entry) {
 	if s.busy {
 		panic("ring: Push into a slot in flight")
 	}
-	s.busy, s.length = true, e.Length
+	s.busy, s.length, s.op = true, e.Length, e.Op
 	s.use++
 	e.Tag = uint64(s.use)<<32 | uint64(n)
 	at := int(h.pushed&(h.entries-1)) * SQESize
@@ -132,16 +136,22 @@ func (h *Host) pop(d *Done) error {
 	if !s.busy || uint32(c.Tag>>32) != s.use {
 		return h.breach(BreachTag, c.Tag, uint64(s.use)<<32|uint64(n))
 	}
-	if c.Code > MaxCode {
-		return h.breach(BreachCode, uint64(c.Code), MaxCode)
+	if c.Code >= codeMiscompare && (c.Code > MaxCode || s.op != opCompareAndWrite) {
+		return h.breach(BreachCode, uint64(c.Code), MaxCode-1)
 	}
 	if c.Bytes > s.length || (c.Code == 0 && c.Bytes != s.length) {
 		return h.breach(BreachBytes, uint64(c.Bytes), uint64(s.length))
 	}
+	*d = Done{Slot: n, Code: c.Code}
+	if c.Code == codeMiscompare {
+		if c.At >= s.length/2 {
+			return h.breach(BreachAt, uint64(c.At), uint64(s.length/2))
+		}
+		d.At = c.At
+	}
 	s.busy = false
 	h.popped++
 	h.inFlight--
-	*d = Done{Slot: n, Code: c.Code}
 	return nil
 }
 

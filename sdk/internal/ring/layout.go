@@ -51,6 +51,7 @@ const (
 	sqeOffset     = 16 // u64
 	sqeArena      = 24 // u64
 	sqeLength     = 32 // u32
+	sqeExtent     = 40 // u64
 )
 
 // Offsets in a completion entry.
@@ -59,6 +60,7 @@ const (
 	cqeGeneration = 8  // u32
 	cqeCode       = 12 // u16
 	cqeBytes      = 16 // u32
+	cqeAt         = 20 // u32
 )
 
 // ErrLayout says that a region is not a ring of this version.

@@ -54,13 +54,6 @@ func NewPlugin(r Regions, entries, generation uint32, arena uint64) (*Plugin, er
 	}, nil
 }
 
-// The operations that an entry may carry, as in sdk/backstore.
-const (
-	opRead  = 1
-	opWrite = 2
-	opFlush = 3
-)
-
 // Take fills out with requests and returns how many. Each lies in the arena and carries a known operation. A
 // Violation is for ever; requests before it are returned.
 func (p *Plugin) Take(out []Entry) (int, error) {
@@ -99,13 +92,18 @@ func (p *Plugin) check(e *Entry, generation uint32) error {
 	}
 	switch e.Op {
 	case opFlush:
+		e.Arena, e.Length, e.Extent = 0, 0, 0
+		return nil
+	case opRead, opWrite, opCompareAndWrite:
+		e.Extent = 0
+	case opUnmap, opWriteZeroes:
 		e.Arena, e.Length = 0, 0
-	case opRead, opWrite:
-		if e.Arena > p.arena || uint64(e.Length) > p.arena-e.Arena {
-			return p.breach(BreachEntry, e.Arena, p.arena)
-		}
+	case opWriteSame:
 	default:
-		return p.breach(BreachEntry, uint64(e.Op), opFlush)
+		return p.breach(BreachEntry, uint64(e.Op), opWriteSame)
+	}
+	if e.Arena > p.arena || uint64(e.Length) > p.arena-e.Arena {
+		return p.breach(BreachEntry, e.Arena, p.arena)
 	}
 	return nil
 }

@@ -196,6 +196,7 @@ func TestHostRefusesWhatIsNotInFlight(t *testing.T) {
 		{"slot not in flight", func(_ *Host, r Regions) { forge(r, 0, Completion{Tag: tag | 1, Bytes: 512}, 7) }, BreachTag},
 		{"another use of the slot", func(_ *Host, r Regions) { forge(r, 0, Completion{Tag: 2 << 32, Bytes: 512}, 7) }, BreachTag},
 		{"unknown code", func(_ *Host, r Regions) { forge(r, 0, Completion{Tag: tag, Code: MaxCode + 1}, 7) }, BreachCode},
+		{"a miscompare of a read", func(_ *Host, r Regions) { forge(r, 0, Completion{Tag: tag, Code: codeMiscompare}, 7) }, BreachCode},
 		{"short success", func(_ *Host, r Regions) { forge(r, 0, Completion{Tag: tag, Bytes: 511}, 7) }, BreachBytes},
 		{"long success", func(_ *Host, r Regions) { forge(r, 0, Completion{Tag: tag, Bytes: 513}, 7) }, BreachBytes},
 		{"long failure", func(_ *Host, r Regions) { forge(r, 0, Completion{Tag: tag, Code: 1, Bytes: 513}, 7) }, BreachBytes},
@@ -213,6 +214,38 @@ func TestHostRefusesWhatIsNotInFlight(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestMiscompareTellsWhereInTheComparedHalf(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		c    Completion
+		ok   bool
+	}{
+		{"the first byte", Completion{Code: codeMiscompare}, true},
+		{"the last byte", Completion{Code: codeMiscompare, At: 511}, true},
+		{"in what was to be written", Completion{Code: codeMiscompare, At: 512}, false},
+		{"far away", Completion{Code: codeMiscompare, At: ^uint32(0)}, false},
+		{"of another failure", Completion{Code: 1, At: 77}, true},
+	} {
+		h, p, _ := pair(t, 4)
+		h.Push(0, Entry{Op: opCompareAndWrite, Length: 1024})
+		h.Publish()
+		c.c.Tag = take(t, p, 1)[0].Tag
+		p.Complete(c.c)
+		p.Publish()
+		done := make([]Done, 1)
+		n, err := h.Pop(done)
+		var v *Violation
+		switch {
+		case !c.ok && (n != 0 || !errors.As(err, &v) || v.Breach != BreachAt):
+			t.Errorf("%s: Pop = %d, %v; want %v", c.name, n, err, BreachAt)
+		case c.ok && (n != 1 || err != nil || done[0].Code != c.c.Code):
+			t.Errorf("%s: Pop = %d, %v, %+v", c.name, n, err, done[0])
+		case c.ok && (done[0].At != c.c.At) != (c.c.Code != codeMiscompare):
+			t.Errorf("%s: at %d", c.name, done[0].At)
+		}
 	}
 }
 
@@ -247,7 +280,13 @@ func TestPluginRefusesWhatLiesOutsideTheArena(t *testing.T) {
 		{"the longest length", Entry{Op: opRead, Arena: 1, Length: ^uint32(0)}, false},
 		{"an offset outside every store, which the store answers", Entry{Op: opRead, Offset: 1<<64 - 512, Length: 512}, true},
 		{"no operation", Entry{}, false},
-		{"an unknown operation", Entry{Op: opFlush + 1}, false},
+		{"an unknown operation", Entry{Op: opWriteSame + 1}, false},
+		{"the greatest unmap", Entry{Op: opUnmap, Offset: 1, Extent: 1<<63 - 2, Arena: ^uint64(0), Length: 7}, true},
+		{"an unmap that overflows", which the store answers", Entry{Op: opUnmap, Offset: 1, Extent: 1<<63 - 1}, true},
+		{"an extent that overflows 64 bits", which the store answers", Entry{Op: opWriteZeroes, Offset: 512, Extent: ^uint64(0) - 511}, true},
+		{"a block to write outside the arena", Entry{Op: opWriteSame, Arena: arenaSize, Length: 512, Extent: 512}, false},
+		{"an extent of a write that overflows", which the store answers", Entry{Op: opWriteSame, Length: 512, Offset: 512, Extent: 1 << 63}, true},
+		{"a comparison outside the arena", Entry{Op: opCompareAndWrite, Arena: arenaSize - 512, Length: 1024}, false},
 		{"a flush with rubbish", Entry{Op: opFlush, Arena: ^uint64(0), Length: ^uint32(0)}, true},
 	} {
 		h, p, _ := pair(t, 4)
@@ -263,6 +302,8 @@ func TestPluginRefusesWhatLiesOutsideTheArena(t *testing.T) {
 			t.Errorf("%s: Take = %d, %v; want %v", c.name, n, err, BreachEntry)
 		case c.ok && c.e.Op == opFlush && (out[0].Length != 0 || out[0].Arena != 0):
 			t.Errorf("%s: it has data: %+v", c.name, out[0])
+		case c.ok && c.e.Op == opUnmap && (out[0].Length != 0 || out[0].Arena != 0 || out[0].Extent != c.e.Extent):
+			t.Errorf("%s: became %+v", c.name, out[0])
 		}
 	}
 }

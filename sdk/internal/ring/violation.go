@@ -17,8 +17,10 @@ const (
 	BreachCode
 	// BreachBytes: a success that is short, or a failure that is longer than the request.
 	BreachBytes
-	// BreachEntry: a request that names an unknown operation, or memory outside the arena.
+	// BreachEntry: a request that names an unknown operation, memory outside the arena, or more of a store than there can be.
 	BreachEntry
+	// BreachAt: a difference outside the data that were compared.
+	BreachAt
 	// Breaches is how many there are.
 	Breaches
 )
@@ -26,7 +28,7 @@ const (
 // String names the breach.
 func (b Breach) String() string {
 	names := [Breaches]string{"impossible index", "entry of another generation", "completion of nothing in flight",
-		"unknown completion code", "impossible byte count", "invalid request"}
+		"unknown completion code", "impossible byte count", "invalid request", "difference outside the compared data"}
 	if b < Breaches {
 		return names[b]
 	}

@@ -65,7 +65,7 @@ func (h *hostile) AttachArena(context.Context, *backstorepb.AttachArenaRequest) 
 }
 
 func (h *hostile) Open(context.Context, *backstorepb.OpenRequest) (*backstorepb.OpenResponse, error) {
-	return &backstorepb.OpenResponse{Store: 1, Info: &backstorepb.Info{BlockSize: 512, Blocks: 2048}}, nil
+	return &backstorepb.OpenResponse{Store: 1, Info: &backstorepb.Info{BlockSize: 512, Blocks: 2048, Powers: ^uint32(0)}}, nil
 }
 
 func (h *hostile) AttachQueue(_ context.Context, r *backstorepb.AttachQueueRequest) (*backstorepb.AttachQueueResponse, error) {

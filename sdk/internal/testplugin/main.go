@@ -26,6 +26,8 @@ func main() {
 		return
 	case len(os.Args) > 2 && os.Args[1] == "majors":
 		serveMajors(os.Args[2:])
+	case len(os.Args) == 2 && strings.HasPrefix(os.Args[1], "describe"):
+		plugin.ServeBackstore(describing{well: os.Args[1] == "describe"})
 		return
 	case len(os.Args) > 1:
 		misbehave(os.Args[1])
@@ -84,10 +86,10 @@ type opener struct{}
 
 // Open opens a store. Keys: path, blocks, block-size, mode (call or submit), concurrency, delay (a duration for
 // each call), close-delay (the same for Close, which then makes the file path.closed), read-only, fail (a code for each request), environment (returned as the serial), try (system
-// calls, whose outcome is the serial), print (a line for stderr).
+// calls, whose outcome is the serial), print (a line for stderr), powers (it has all of them).
 func (opener) Open(ctx context.Context, config map[string]string) (backstore.Store, error) {
 	s := &store{info: backstore.Info{BlockSize: 512, Blocks: 2048, WriteCache: true, FUA: true}}
-	mode := "call"
+	mode, powers := "call", false
 	for k, v := range config {
 		var err error
 		switch k {
@@ -117,6 +119,8 @@ func (opener) Open(ctx context.Context, config map[string]string) (backstore.Sto
 			fmt.Fprintln(os.Stderr, v)
 		case "try":
 			s.info.Serial, err = try(v)
+		case "powers":
+			powers, err = strconv.ParseBool(v)
 		case "environment":
 			s.info.Serial = strings.Join(os.Environ(), "\n")
 		default:
@@ -129,7 +133,12 @@ func (opener) Open(ctx context.Context, config map[string]string) (backstore.Sto
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	if mode == "submit" {
+	switch {
+	case powers && mode == "submit":
+		return ableAsync{newAble(s)}, nil
+	case powers:
+		return newAble(s), nil
+	case mode == "submit":
 		return async{s}, nil
 	}
 	return s, nil

@@ -15,30 +15,33 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/gosrpt/gosrpt/sdk/auth"
+	"github.com/gosrpt/gosrpt/sdk/schema"
 )
 
-// Opener opens access lists. Its one setting is
-//
-//	list    the path of the file; required
+// Opener opens access lists.
 type Opener struct {
 	Log hclog.Logger
 	// every is how often the file is looked at; 0 means every.
 	every time.Duration
 }
 
+var settings = schema.Schema{{Key: "list", Required: true, Help: "the file of the access list"}}
+
+// Describe implements schema.Describer.
+func (Opener) Describe() schema.Description {
+	return schema.Description{Name: "accesslist", Version: "1.0.0", Summary: "logins by an access list in a file", Settings: settings}
+}
+
 // Open reads the list. A list that cannot be read, or has an error, is an error.
 func (o Opener) Open(_ context.Context, config map[string]string) (auth.Authorizer, error) {
-	path := ""
-	for key, value := range config {
-		if key != "list" {
-			return nil, wrong(fmt.Errorf("%s: no such setting; there is list", key))
-		}
-		path = value
+	v, err := settings.Read(config)
+	if err != nil {
+		return nil, wrong(err)
 	}
-	if path == "" {
-		return nil, wrong(errors.New("list: not set; name a file"))
+	if v.Text("list") == "" {
+		return nil, wrong(errors.New("list: is empty; name a file"))
 	}
-	a := newAuthorizer(o.Log, path)
+	a := newAuthorizer(o.Log, v.Text("list"))
 	if err := a.load(); err != nil {
 		return nil, wrong(err)
 	}

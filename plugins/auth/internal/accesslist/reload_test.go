@@ -279,8 +279,8 @@ func TestListThatCannotBeUsedIsNotOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list.yaml")
 	write(t, path, "hosts: [{name: x}]")
 	for want, config := range map[string]map[string]string{
-		"list: not set":  {},
-		"list: not":      {"list": ""},
+		"list: must be":  {},
+		"list: is":       {"list": ""},
 		"colour":         {"list": path, "colour": "red"},
 		path:             {"list": path},
 		path + ".absent": {"list": path + ".absent"},

@@ -1,26 +1,14 @@
 package file
 
 import (
-	"fmt"
-	"maps"
+	"errors"
 	"math"
-	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/dustin/go-humanize"
 
 	"github.com/gosrpt/gosrpt/plugins/internal/descriptor"
+	"github.com/gosrpt/gosrpt/sdk/schema"
 )
 
-// config is the plugin's configuration. Its keys are:
-//
-//	path        the file or block device; required
-//	size        with a unit, as 10GiB; creates a sparse file if path does not exist
-//	block_size  512 (default) or 4096
-//	direct      auto (default): direct I/O if the file system permits it; on: refuse to open otherwise; off
-//	engine      auto (default): io_uring if the kernel has it; io_uring: refuse to open otherwise; pool
-//	read_only   true or false (default)
+// config is the plugin's configuration, as settings describes it.
 type config struct {
 	path      string
 	size      int64
@@ -37,49 +25,38 @@ const (
 	off  = "off"
 )
 
+var settings = schema.Schema{
+	{Key: "path", Required: true, Help: "the file or block device"},
+	{Key: "size", Kind: schema.KindSize, Min: 1, Max: math.MaxInt64,
+		Help: "makes a sparse file of this size if path does not exist; a file that does has at least this size"},
+	{Key: "block_size", Kind: schema.KindChoice, Choices: []string{"512", "4096"}, Default: "512", Help: "logical block size in bytes"},
+	{Key: "direct", Kind: schema.KindChoice, Choices: []string{auto, on, off}, Default: auto,
+		Help: "direct I/O: auto if the file system permits it, on to refuse to open otherwise, off"},
+	{Key: "engine", Kind: schema.KindChoice, Default: auto,
+		Choices: []string{auto, string(descriptor.IOUring), string(descriptor.Pool)},
+		Help:    "auto is io_uring if the kernel has it, io_uring refuses to open otherwise, pool makes calls in threads and can compare and write"},
+	{Key: "read_only", Kind: schema.KindBool, Default: "false", Help: "true refuses writes"},
+}
+
+// Describe implements schema.Describer.
+func (Backstore) Describe() schema.Description {
+	return schema.Description{Name: "file", Version: "1.0.0", Summary: "a file or a block device", Settings: settings}
+}
+
 func parseConfig(m map[string]string) (config, error) {
-	c := config{blockSize: 512, direct: auto, engine: descriptor.Auto}
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		if err := c.set(key, m[key]); err != nil {
-			return c, fmt.Errorf("%s: %w", key, err)
-		}
+	v, err := settings.Read(m)
+	if err != nil {
+		return config{}, err
 	}
-	if c.path == "" {
-		return c, fmt.Errorf("path: not set; name a file or a block device")
+	if v.Text("path") == "" {
+		return config{}, errors.New("path: is empty; name a file or a block device")
+	}
+	c := config{
+		path: v.Text("path"), size: v.Size("size"), blockSize: 512, direct: v.Text("direct"), engine: descriptor.Engine(v.Text("engine")),
+		readOnly: v.Bool("read_only"),
+	}
+	if v.Text("block_size") == "4096" {
+		c.blockSize = 4096
 	}
 	return c, nil
-}
-
-func (c *config) set(key, value string) (err error) {
-	switch key {
-	case "path":
-		c.path = value
-	case "size":
-		var n uint64
-		if n, err = humanize.ParseBytes(value); err == nil && (n == 0 || n > math.MaxInt64) {
-			err = fmt.Errorf("%s is out of range", value)
-		}
-		c.size = int64(n)
-	case "block_size":
-		if value != "512" && value != "4096" {
-			return fmt.Errorf("%q is neither 512 nor 4096", value)
-		}
-		c.blockSize, err = strconv.ParseInt(value, 10, 64)
-	case "direct":
-		c.direct, err = oneOf(value, auto, on, off)
-	case "engine":
-		c.engine, err = descriptor.ParseEngine(value)
-	case "read_only":
-		c.readOnly, err = strconv.ParseBool(value)
-	default:
-		return fmt.Errorf("no such setting; there are path, size, block_size, direct, engine, read_only")
-	}
-	return err
-}
-
-func oneOf(value string, choices ...string) (string, error) {
-	if slices.Contains(choices, value) {
-		return value, nil
-	}
-	return "", fmt.Errorf("%q is none of %s", value, strings.Join(choices, ", "))
 }

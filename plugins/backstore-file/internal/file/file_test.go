@@ -177,7 +177,7 @@ func parallelWrites(t *testing.T, s backstore.Store, workers, rounds, blocks int
 }
 
 func TestPartialBlocksOfACoarseDeviceLoseNothing(t *testing.T) {
-	s := openStore(t, map[string]string{"path": filepath.Join(t.TempDir(), "disk"), "size": "1MiB", "engine": pool}).(*store)
+	s := openStore(t, map[string]string{"path": filepath.Join(t.TempDir(), "disk"), "size": "1MiB", "engine": pool}).(poolStore).store
 	s.align = 4096 // as on a device with sectors of 4096 bytes
 	parallelWrites(t, s, 16, 40, 2048)
 	data, got := pattern(3*512, 7), directio.AlignedBlock(3*512)
@@ -350,6 +350,7 @@ func TestWrongConfigurationNamesTheSetting(t *testing.T) {
 	}
 	cases := map[string]map[string]string{
 		"path":         {},
+		"path: is":     {"path": ""},
 		"size":         {"path": path, "size": "big"},
 		"block_size":   {"path": path, "block_size": "1000"},
 		"direct":       {"path": path, "direct": "maybe"},
@@ -360,7 +361,7 @@ func TestWrongConfigurationNamesTheSetting(t *testing.T) {
 		"size says":    {"path": path, "size": "1MiB"},
 		"regular file": {"path": t.TempDir(), "read_only": "true"},
 		"less than":    {"path": emptyFile(t)},
-		"out of range": {"path": path, "size": "0"},
+		"is not in 1":  {"path": path, "size": "0"},
 	}
 	for want, m := range cases {
 		if _, err := (Backstore{}).Open(t.Context(), m); err == nil || !strings.Contains(err.Error(), want) {

@@ -22,6 +22,13 @@ func subject(config func(t testing.TB) map[string]string) backstoretest.Subject 
 	return backstoretest.Subject{
 		Backstore: Backstore{},
 		Config:    config,
+		Grow: func(t testing.TB, config map[string]string) {
+			if st, err := os.Stat(config["path"]); err != nil || !st.Mode().IsRegular() {
+				t.Skip("a device does not grow")
+			} else if err := os.Truncate(config["path"], 2*st.Size()); err != nil {
+				t.Fatal(err)
+			}
+		},
 		ReadOnly: func(config map[string]string) map[string]string {
 			c := maps.Clone(config)
 			c["read_only"] = "true"

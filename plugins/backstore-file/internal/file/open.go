@@ -41,7 +41,8 @@ func open(ctx context.Context, cfg config) (backstore.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{f: f, io: descriptor.File{FD: int(f.Fd())}, cfg: cfg, notice: notice}
+	s := &store{f: f, cfg: cfg, notice: notice}
+	s.io.FD = int(f.Fd())
 	if err := s.prepare(ctx, direct); err != nil {
 		f.Close()
 		return nil, err
@@ -62,14 +63,13 @@ func (s *store) prepare(ctx context.Context, direct bool) error {
 	if direct {
 		s.align = dioAlign(s.io.FD, sector)
 	}
-	unit := max(s.align, s.cfg.blockSize)
-	s.blocks = size / unit * unit / s.cfg.blockSize
-	s.io.Size = s.blocks * s.cfg.blockSize
+	s.sector, s.hole = sector, holeSize(s.io.FD)
+	s.io.SetSize(s.whole(size))
 	s.physical = max(sector, s.align, s.cfg.blockSize)
 	switch {
-	case s.blocks == 0:
-		return fmt.Errorf("%d bytes are less than one block of %d; set size or use a larger file", size, unit)
-	case s.cfg.size != 0 && s.cfg.size != size:
+	case s.io.Size() == 0:
+		return fmt.Errorf("%d bytes are less than one block of %d; set size or use a larger file", size, s.unit())
+	case s.cfg.size > size: // a longer one has grown under way
 		return fmt.Errorf("has %d bytes but size says %d; make them agree", size, s.cfg.size)
 	}
 	return nil
@@ -77,8 +77,8 @@ func (s *store) prepare(ctx context.Context, direct bool) error {
 
 // withEngine puts io_uring under s if the configuration and the kernel permit it.
 func (s *store) withEngine() (backstore.Store, error) {
-	if s.needsBounce() {
-		return s, nil
+	if s.cfg.engine == descriptor.Pool || s.needsBounce() {
+		return poolStore{s}, nil
 	}
 	ring, err := s.cfg.engine.UseRing()
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *store) withEngine() (backstore.Store, error) {
 	if ring {
 		return ringStore{s}, nil
 	}
-	return s, nil
+	return poolStore{s}, nil
 }
 
 // create makes a sparse file if cfg asks for one and nothing is there.
@@ -160,6 +160,19 @@ func geometry(f *os.File) (size, sector int64, err error) {
 		return size, int64(n), err
 	}
 	return 0, 0, fmt.Errorf("is neither a regular file nor a block device")
+}
+
+// holeSize is the size of a file system's blocks, 0 if it is none that holes can have.
+func holeSize(fd int) int64 {
+	var st unix.Stat_t
+	var fs unix.Statfs_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || unix.Fstatfs(fd, &fs) != nil {
+		return 0
+	}
+	if n := int64(fs.Bsize); n > 0 && n <= 1<<20 && n&(n-1) == 0 {
+		return n
+	}
+	return 0
 }
 
 // dioAlign returns the alignment of offsets and lengths that direct I/O on fd demands: the kernel's own word

@@ -17,14 +17,16 @@ type store struct {
 	io  descriptor.File
 	cfg config
 
-	blocks   int64
 	physical int64
+	// hole is the size of what a file system gives back at least; 0 if it is not known.
+	hole   int64
+	sector int64 // the medium's
 	// align is what direct I/O demands of offsets and lengths; 1 if it is not in use.
 	align  int64
 	notice string
 
-	// partial orders read-modify-write of partial alignment units against every other write. It is
-	// in use only if needsBounce.
+	// partial orders read-modify-write, of partial alignment units and of compare-and-write, against every other write that goes
+	// through Write. With an engine nothing has to be ordered.
 	partial sync.RWMutex
 }
 
@@ -36,15 +38,23 @@ func (s *store) Info() backstore.Info {
 	return backstore.Info{
 		BlockSize:         uint32(s.cfg.blockSize),
 		PhysicalBlockSize: uint32(s.physical),
-		Blocks:            uint64(s.blocks),
+		Blocks:            uint64(s.io.Size() / s.cfg.blockSize),
 		ReadOnly:          s.cfg.readOnly,
 		WriteCache:        true,
 		FUA:               true,
 		Concurrency:       descriptor.PoolSize,
 		Serial:            s.cfg.path,
 		Notice:            s.notice,
+		UnmapGranularity:  uint32(max(s.physical, s.hole)),
+		UnmapZeroes:       true,
 	}
 }
+
+// unit is what the medium and the store's blocks are made of.
+func (s *store) unit() int64 { return max(s.align, s.cfg.blockSize) }
+
+// whole is how much of a medium of size bytes is whole units.
+func (s *store) whole(size int64) int64 { return size / s.unit() * s.unit() }
 
 // Read implements backstore.Store.
 func (s *store) Read(_ context.Context, p []byte, off int64) error {
@@ -65,10 +75,8 @@ func (s *store) Read(_ context.Context, p []byte, off int64) error {
 // Write implements backstore.Store.
 func (s *store) Write(_ context.Context, p []byte, off int64, flags backstore.Flags) error {
 	if s.aligned(off, len(p)) {
-		if s.needsBounce() {
-			s.partial.RLock()
-			defer s.partial.RUnlock()
-		}
+		s.partial.RLock()
+		defer s.partial.RUnlock()
 		return s.io.Write(p, off, flags)
 	}
 	if err := s.io.Check(off, len(p)); err != nil {

@@ -100,7 +100,7 @@ func (k *kernel) prepare(ctx context.Context, s *store, want identity, path stri
 	if d.size, err = deviceSize(s.f); err != nil {
 		return err
 	}
-	s.io.Size = d.size
+	s.io.SetSize(d.size)
 	s.info, err = d.info(readOnly)
 	return err
 }

@@ -47,7 +47,7 @@ func (s *store) code(err error) backstore.Code {
 	case errors.Is(err, unix.ETIMEDOUT), errors.Is(err, unix.ENOLINK):
 		return backstore.CodeUnavailable
 	}
-	if size, e := deviceSize(s.f); e != nil || size < s.io.Size {
+	if size, e := deviceSize(s.f); e != nil || size < s.io.Size() {
 		return backstore.CodeUnavailable
 	}
 	return c

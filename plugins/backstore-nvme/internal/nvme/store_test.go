@@ -235,7 +235,9 @@ func TestCodesOfErrors(t *testing.T) {
 	if err := f.Truncate(4096); err != nil {
 		t.Fatal(err)
 	}
-	there, gone := &store{f: f, io: descriptor.File{Size: 4096}}, &store{f: f, io: descriptor.File{Size: 8192}}
+	there, gone := &store{f: f}, &store{f: f}
+	there.io.SetSize(4096)
+	gone.io.SetSize(8192)
 	tests := []struct {
 		err         error
 		there, gone backstore.Code

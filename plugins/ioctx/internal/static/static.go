@@ -4,123 +4,61 @@ package static
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
-	"strconv"
-	"strings"
-	"time"
-
-	"github.com/dustin/go-humanize"
 
 	"github.com/gosrpt/gosrpt/sdk/ioctx"
+	"github.com/gosrpt/gosrpt/sdk/schema"
 )
 
-// Opener opens planners. The settings are
-//
-//	policy                  static (default); there is no other yet
-//	credits                 requests that an initiator may have outstanding on a channel
-//	unsolicited             receive buffers of a channel beyond credits
-//	responses               response buffers of a channel; by default one and a half times the credits that are set
-//	send_work               depth of a channel's send queue; by default four times the credits that are set, if that is more than the target's own
-//	max_request_iu          longest information unit of an initiator, with a unit, as 8KiB
-//	max_response_iu         longest information unit of the target, with a unit
-//	max_immediate_offset    largest immediate-data offset, with a unit
-//	max_transfer            most data of one command, with a unit
-//	arena_size              memory for data of a plugin, with a unit
-//	max_wait                how long a command may wait for memory, as 10s
-//
-// A number that is not set is the target's own. The ranges are those of sdk/ioctx.Plan.
+// Opener opens planners. What is not set is the target's own. The ranges that count are those of sdk/ioctx.Plan.
 type Opener struct{}
+
+var settings = schema.Schema{
+	{Key: "policy", Kind: schema.KindChoice, Choices: []string{"static"}, Default: "static", Help: "there is no other yet"},
+	number("credits", "requests that an initiator may have outstanding on a channel"),
+	number("unsolicited", "receive buffers of a channel beyond credits"),
+	number("responses", "response buffers of a channel; by default one and a half times the credits that are set"),
+	number("send_work", "depth of a channel's send queue; by default four times the credits that are set, if that is more than the target's own"),
+	size("max_request_iu", "longest information unit of an initiator, as 8KiB", math.MaxUint32),
+	size("max_response_iu", "longest information unit of the target", math.MaxUint32),
+	size("max_immediate_offset", "largest immediate-data offset", math.MaxUint32),
+	size("max_transfer", "most data of one command", math.MaxInt64),
+	size("arena_size", "memory for data of a plugin", math.MaxInt64),
+	{Key: "max_wait", Kind: schema.KindDuration, Help: "how long a command may wait for memory, as 10s"},
+}
+
+func number(key, help string) schema.Setting {
+	return schema.Setting{Key: key, Kind: schema.KindNumber, Min: 1, Max: math.MaxInt32, Help: help}
+}
+
+func size(key, help string, most int64) schema.Setting {
+	return schema.Setting{Key: key, Kind: schema.KindSize, Min: 1, Max: most, Help: help}
+}
+
+// Describe implements schema.Describer.
+func (Opener) Describe() schema.Description {
+	return schema.Description{Name: "static", Version: "1.0.0", Summary: "I/O contexts by fixed numbers", Settings: settings}
+}
 
 // Open reads the settings.
 func (Opener) Open(_ context.Context, config map[string]string) (ioctx.Planner, error) {
-	p := &planner{}
-	for _, key := range slices.Sorted(maps.Keys(config)) {
-		if err := p.set(key, config[key]); err != nil {
-			return nil, &ioctx.Error{Code: ioctx.CodeConfig, Err: fmt.Errorf("%s: %w", key, err)}
-		}
+	v, err := settings.Read(config)
+	if _, set := config["max_wait"]; err == nil && set && v.Duration("max_wait") == 0 {
+		err = fmt.Errorf("max_wait: 0 cannot be; leave it out for the target's own")
 	}
-	return p, nil
+	if err != nil {
+		return nil, &ioctx.Error{Code: ioctx.CodeConfig, Err: err}
+	}
+	return &planner{numbers: ioctx.Plan{
+		Credits: int(v.Number("credits")), Unsolicited: int(v.Number("unsolicited")), Responses: int(v.Number("responses")),
+		SendWork: int(v.Number("send_work")), MaxRequestIU: uint32(v.Size("max_request_iu")), MaxResponseIU: uint32(v.Size("max_response_iu")),
+		MaxImmediateOffset: uint32(v.Size("max_immediate_offset")), MaxTransfer: uint64(v.Size("max_transfer")),
+		ArenaSize: uint64(v.Size("arena_size")), MaxWait: v.Duration("max_wait"),
+	}}, nil
 }
 
 // planner is the numbers that are set; the others are 0.
 type planner struct{ numbers ioctx.Plan }
-
-// set takes one setting.
-func (p *planner) set(key, value string) error {
-	n := &p.numbers
-	switch key {
-	case "policy":
-		if value != "static" {
-			return fmt.Errorf("%q; there is only static", value)
-		}
-		return nil
-	case "credits":
-		return number(&n.Credits, value)
-	case "unsolicited":
-		return number(&n.Unsolicited, value)
-	case "responses":
-		return number(&n.Responses, value)
-	case "send_work":
-		return number(&n.SendWork, value)
-	case "max_request_iu":
-		return size32(&n.MaxRequestIU, value)
-	case "max_response_iu":
-		return size32(&n.MaxResponseIU, value)
-	case "max_immediate_offset":
-		return size32(&n.MaxImmediateOffset, value)
-	case "max_transfer":
-		return size(&n.MaxTransfer, value)
-	case "arena_size":
-		return size(&n.ArenaSize, value)
-	case "max_wait":
-		return duration(&n.MaxWait, value)
-	}
-	return fmt.Errorf("no such setting; there are %s", strings.Join(settings, ", "))
-}
-
-var settings = []string{"policy", "credits", "unsolicited", "responses", "send_work", "max_request_iu", "max_response_iu",
-	"max_immediate_offset", "max_transfer", "arena_size", "max_wait"}
-
-func number(to *int, value string) error {
-	n, err := strconv.ParseUint(value, 10, 31)
-	if err == nil && n == 0 {
-		err = fmt.Errorf("0 cannot be; leave it out for the target's own")
-	}
-	*to = int(n)
-	return err
-}
-
-func size(to *uint64, value string) error {
-	n, err := humanize.ParseBytes(value)
-	if err == nil && n == 0 {
-		err = fmt.Errorf("0 cannot be; leave it out for the target's own")
-	}
-	*to = n
-	return err
-}
-
-func size32(to *uint32, value string) error {
-	var n uint64
-	if err := size(&n, value); err != nil {
-		return err
-	}
-	if n > math.MaxUint32 {
-		return fmt.Errorf("%s is too much", value)
-	}
-	*to = uint32(n)
-	return nil
-}
-
-func duration(to *time.Duration, value string) error {
-	d, err := time.ParseDuration(value)
-	if err == nil && d <= 0 {
-		err = fmt.Errorf("%v cannot be", d)
-	}
-	*to = d
-	return err
-}
 
 // Plan is the target's own plan with the numbers that are set. If they do not go together the error names those that do not.
 func (p *planner) Plan(_ context.Context, s ioctx.Situation) (ioctx.Plan, error) {

@@ -154,7 +154,7 @@ func (k *disk) build(ctx context.Context, p *parts) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.arena, err = ioctx.NewArena(ioctx.ArenaConfig{Name: k.cfg.Name, Memory: p.mem.Bytes()}); err != nil {
+	if p.arena, err = ioctx.NewArena(ioctx.ArenaConfig{Name: k.cfg.Name, Memory: p.mem.Bytes(), Fence: p.mem}); err != nil {
 		return err
 	}
 	return k.d.target.AddUnit(ctx, target.Unit{LUN: k.cfg.LUN, Unit: p.device.Unit(p.guard), Arena: p.arena})

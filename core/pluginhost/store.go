@@ -21,6 +21,9 @@ type Store struct {
 	queues []*host.Queue
 	closed bool
 
+	// dead are the stores of dead processes whose I/O may not be over.
+	dead []*host.Store
+
 	open *host.Store // written under p.ops and p.mu; nil while it is not open
 }
 
@@ -146,6 +149,7 @@ func (s *Store) reopen(proc *host.Process) error {
 	if err != nil {
 		return err
 	}
+	s.fenced()
 	if err := same(s.info, open.Info()); err != nil {
 		return errors.Join(err, open.Close(ctx))
 	}
@@ -153,6 +157,7 @@ func (s *Store) reopen(proc *host.Process) error {
 		if err := open.Attach(ctx, q); err != nil {
 			// A queue that is attached and one that is not are too much to sort out: the next process gets both.
 			proc.Kill()
+			s.dead = append(s.dead, open)
 			return err
 		}
 	}
@@ -160,6 +165,22 @@ func (s *Store) reopen(proc *host.Process) error {
 	defer s.p.mu.Unlock()
 	s.open = open
 	return nil
+}
+
+// fenced follows a successful Open: nothing of an earlier process reaches the store or the arena any more. The caller holds p.ops.
+func (s *Store) fenced() {
+	for _, d := range s.dead {
+		d.Lift()
+	}
+	s.dead = nil
+}
+
+// lost follows the death of the process that the store is open in. The caller holds p.ops and p.mu.
+func (s *Store) lost() {
+	if s.open != nil {
+		s.dead = append(s.dead, s.open)
+		s.open = nil
+	}
 }
 
 // same holds a store against what initiators were told of it.

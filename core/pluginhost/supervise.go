@@ -50,7 +50,7 @@ func (p *Plugin) bury(proc *host.Process) {
 	p.mu.Lock()
 	p.proc = nil
 	for s := range p.stores {
-		s.open = nil
+		s.lost()
 	}
 	p.mu.Unlock()
 	p.ops.Unlock()

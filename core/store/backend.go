@@ -30,3 +30,9 @@ type Backend interface {
 	// Close ends the backend. It may be called twice. Outstanding requests get no Result.
 	Close() error
 }
+
+// Canceller is a Backend that outlives the processes behind it, and may give a request to one after another.
+type Canceller interface {
+	// Cancel says that nobody waits for the request of a tag. It still ends by a Result, and soon if no process has it.
+	Cancel(tag uint64)
+}

@@ -8,7 +8,8 @@ import (
 
 // Detach takes the backend away. The caller has closed it, so that it holds no buffer any more. Its
 // requests go to the head of the queue in their old order, to wait for the next backend, and now counts for
-// those that Poll has not seen; abandoned ones end with CodeAborted. It does nothing if there is no backend.
+// those that Poll has not seen; abandoned ones, and those that must not be done twice, end with CodeAborted. It does
+// nothing if there is no backend.
 //
 // FD changes: a guard that a reactor watches is removed from it before, and added again after.
 func (g *Guard) Detach(now time.Time) {
@@ -20,8 +21,9 @@ func (g *Guard) Detach(now time.Time) {
 	for r := g.flying.head; r != nil; {
 		next := r.next
 		g.vacate(r)
-		if r.abandoned {
+		if r.abandoned || !r.Op.Repeatable() {
 			g.flying.remove(r)
+			r.abandoned = true // so that Cancel leaves it alone
 			dropped.push(r)
 		} else {
 			r.state = requestWaiting

@@ -19,6 +19,8 @@ type Counters struct {
 	Attached uint64
 	// Resent is how many requests were sent again to a later process.
 	Resent uint64
+	// Dropped is how many were not sent, or not again, because they were cancelled or must not be done twice.
+	Dropped uint64
 	// Expired is how many were given up because no process came in time.
 	Expired uint64
 	// Refused is how many had their data outside the arena.
@@ -28,13 +30,13 @@ type Counters struct {
 }
 
 type counters struct {
-	rings, attached, resent, expired, refused counter
-	breaches                                  [ring.Breaches]counter
+	rings, attached, resent, dropped, expired, refused counter
+	breaches                                           [ring.Breaches]counter
 }
 
 func (c *counters) snapshot() Counters {
 	s := Counters{Rings: c.rings.v.Load(), Attached: c.attached.v.Load(), Resent: c.resent.v.Load(),
-		Expired: c.expired.v.Load(), Refused: c.refused.v.Load()}
+		Dropped: c.dropped.v.Load(), Expired: c.expired.v.Load(), Refused: c.refused.v.Load()}
 	for i := range s.Breaches {
 		s.Breaches[i] = c.breaches[i].v.Load()
 	}

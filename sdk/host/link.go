@@ -20,6 +20,8 @@ type link interface {
 	sleep() bool
 	// awake ends sleep; it tells whether the bell may have been rung.
 	awake() bool
+	// mapped is the store in whose process data is read and written in place; nil if none is.
+	mapped() *Store
 	// broke tells the process's owner why the link is not used any more. It does not block.
 	broke(err error)
 	// detach has the plugin let go of the data.

@@ -21,17 +21,18 @@ type QueueOptions struct {
 	// Entries is how many requests can be in flight, a power of two up to 4096. 0 means 128.
 	Entries uint32
 	// Hold is for how long requests wait for a process after one was lost. Then, and for new requests until
-	// there is one, the answer is CodeUnavailable. Requests that a lost process had taken wait at least until it is dead.
+	// there is one, the answer is CodeUnavailable. Requests that a lost process had taken wait at least until it is dead, and
+	// their data is tainted after the answer: see Arena.Tainted.
 	Hold time.Duration
 	// EdgeTriggered promises that FD is watched edge-triggered (EPOLLET). Poll then saves a system call at each wake-up.
 	EdgeTriggered bool
 }
 
-// Queue carries requests to one store, in one process after another. One goroutine calls Submit, Flush, Poll, Arm
-// and Deadline; none of them blocks, and none allocates but when a process is lost or won.
+// Queue carries requests to one store, in one process after another. One goroutine calls Submit, Cancel, Flush, Poll,
+// Arm and Deadline; none of them blocks, and none allocates but when a process is lost or won.
 //
 // A request's Data must lie in the arena. It belongs to the queue until Poll has returned the Result, or Close
-// has returned.
+// has returned, and is not to be used for anything else before Arena.Tainted says no.
 type Queue struct {
 	info   backstore.Info
 	memory *Arena
@@ -63,6 +64,8 @@ type slot struct {
 	state slotState
 	again bool           // a lost process had it
 	code  backstore.Code // of an ended one
+	// cancelled: nobody waits for it.
+	cancelled bool
 }
 
 type slotState uint8

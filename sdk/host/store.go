@@ -14,6 +14,8 @@ type Store struct {
 	p    *Process
 	id   uint64
 	info backstore.Info
+	// lifted is under the arena's taints' lock.
+	lifted bool
 }
 
 // Open opens the store that config describes. ctx bounds that; it includes the wait until no I/O of an earlier
@@ -100,7 +102,7 @@ func (s *Store) connect(ctx context.Context, q *Queue, generation uint32) (link,
 	if !s.p.ring {
 		return newSlowLink(s, q), nil
 	}
-	l, err := newRingLink(q.opt.Entries, generation, &q.count.rings, s.p)
+	l, err := newRingLink(q.opt.Entries, generation, &q.count.rings, s)
 	if err != nil {
 		return nil, err
 	}

@@ -63,16 +63,44 @@ func (q *Queue) lose(l link) {
 				break
 			}
 		}
+		q.taint(l)
 		q.link = nil
 		q.down()
 		q.sick = false
 		for n := range q.slots {
 			if q.slots[n].state == slotSent {
-				q.slots[n].state, q.slots[n].again = slotHeld, true
+				q.keep(uint32(n))
 			}
 		}
 	}
 	l.release()
+}
+
+// keep holds a request that a lost process had, for the next one, unless it must not be done twice or nobody waits for it.
+func (q *Queue) keep(n uint32) {
+	s := &q.slots[n]
+	if s.cancelled || !s.req.Repeatable() {
+		q.count.dropped.add(1)
+		q.end(n, backstore.CodeAborted)
+		return
+	}
+	s.state, s.again = slotHeld, true
+}
+
+// Cancel says that nobody waits for the request of a tag any more. It ends as ever, but no other process than the one that
+// has it now ever gets it: one that no process has, or whose process dies, ends with CodeAborted.
+func (q *Queue) Cancel(tag uint64) {
+	for n := range q.slots {
+		s := &q.slots[n]
+		switch {
+		case s.req.Tag != tag:
+		case s.state == slotHeld:
+			q.count.dropped.add(1)
+			q.end(uint32(n), backstore.CodeAborted)
+		case s.state == slotSent:
+			s.cancelled = true
+		}
+	}
 }
 
 func (q *Queue) down() {

@@ -130,6 +130,7 @@ func (k *disk) build(ctx context.Context, p *parts) (err error) {
 	}
 	p.plugin, err = pluginhost.Start(ctx, pluginhost.Config{
 		Name: k.cfg.Name, Arena: p.mem, Ready: c.Plugin.StartTimeout, Log: k.log.Named("plugin"),
+		BackoffMin: k.d.pause, BackoffMax: k.d.pause,
 		Resolve: func() (string, error) { return pluginhost.Find(c.PluginDirs, k.cfg.Plugin) },
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 	"github.com/gosrpt/gosrpt/sdk/host"
@@ -132,7 +133,7 @@ func (p *Plugin) openWaiting(proc *host.Process) {
 	}
 	p.mu.Unlock()
 	for _, s := range waiting {
-		if err := s.reopen(proc); err != nil && p.ctx.Err() == nil {
+		if err := s.reopen(proc, p.cfg.Ready); err != nil && p.ctx.Err() == nil {
 			p.cfg.Log.Error("cannot open a store again", "plugin", p.cfg.Name, "error", err)
 			p.mu.Lock()
 			p.status.LastError = err.Error()
@@ -141,9 +142,9 @@ func (p *Plugin) openWaiting(proc *host.Process) {
 	}
 }
 
-// reopen opens the store in a new process. The caller holds p.ops.
-func (s *Store) reopen(proc *host.Process) error {
-	ctx, cancel := context.WithTimeout(s.p.ctx, s.p.cfg.Ready)
+// reopen opens the store in another process. The caller holds p.ops.
+func (s *Store) reopen(proc *host.Process, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(s.p.ctx, within)
 	defer cancel()
 	open, err := proc.Open(ctx, s.config)
 	if err != nil {
@@ -175,7 +176,7 @@ func (s *Store) fenced() {
 	s.dead = nil
 }
 
-// lost follows the death of the process that the store is open in. The caller holds p.ops and p.mu.
+// lost notes that the process that the store was open in is dead, or has closed it. The caller holds p.ops and p.mu.
 func (s *Store) lost() {
 	if s.open != nil {
 		s.dead = append(s.dead, s.open)

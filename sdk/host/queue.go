@@ -51,6 +51,9 @@ type Queue struct {
 	since time.Time // without a working link since; zero with one, and before the first
 	done  [64]ring.Done
 	slept bool
+	// paused: nothing is sent although there is a link; quiet, if not nil, is closed when nothing is under way any more.
+	paused bool
+	quiet  chan struct{}
 
 	mail    atomic.Bool
 	mailbox mailbox
@@ -83,8 +86,10 @@ const (
 // mailbox is how the goroutine that supervises processes talks to the one that calls the queue.
 type mailbox struct {
 	sync.Mutex
-	next   link   // to use from now on
-	gone   []link // whose process is dead
+	next   link          // to use from now on
+	gone   []link        // whose process is dead, or has let go
+	pause  chan struct{} // to be closed when nothing is under way
+	resume bool
 	closed bool
 	// owner is the process attached to last, generation how many there have been.
 	owner      *Process
@@ -147,15 +152,19 @@ func (q *Queue) take(r *backstore.Request) {
 	case !ok || uint64(len(r.Data)) > 1<<32-1 || r.Off < 0:
 		q.count.refused.add(1)
 		q.end(n, backstore.CodeInvalid)
-	case q.working():
+	case q.sending():
 		q.send(n)
 	case q.expired():
 		q.count.expired.add(1)
 		q.end(n, backstore.CodeUnavailable)
+	default:
+		q.count.held.add(1)
 	}
 }
 
 func (q *Queue) working() bool { return q.link != nil && !q.sick }
+
+func (q *Queue) sending() bool { return q.working() && !q.paused }
 
 func (q *Queue) send(n uint32) {
 	s := &q.slots[n]
@@ -190,7 +199,10 @@ func (q *Queue) Poll(res []backstore.Result) int {
 	if q.working() {
 		n = q.pollLink(res)
 	}
-	if !q.working() {
+	if q.quiet != nil {
+		q.settle()
+	}
+	if !q.sending() {
 		q.expire()
 	}
 	for n < len(res) && len(q.ended) > 0 {
@@ -254,7 +266,7 @@ func (q *Queue) wakeUp() {
 
 // Deadline is when Poll must be called at the latest: the end of waiting for a process. Zero means never.
 func (q *Queue) Deadline() time.Time {
-	if q.working() || len(q.free)+len(q.ended) == len(q.slots) || !q.anyHeld() {
+	if q.sending() || len(q.free)+len(q.ended) == len(q.slots) || !q.anyHeld() {
 		return time.Time{}
 	}
 	return q.since.Add(q.opt.Hold)

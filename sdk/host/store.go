@@ -80,7 +80,8 @@ func (s *Store) NewQueue(ctx context.Context, o QueueOptions) (*Queue, error) {
 	return q, nil
 }
 
-// Attach makes q carry its requests to this store. The process that q was attached to before must be dead.
+// Attach makes q carry its requests to this store. The process that q was attached to before must be dead, or have let go of it: see
+// Detach.
 func (s *Store) Attach(ctx context.Context, q *Queue) error {
 	if q.memory != s.p.arena {
 		return errArena
@@ -128,7 +129,7 @@ func (p *Process) adopt(l link, q *Queue) error {
 	defer p.mu.Unlock()
 	err := errDead
 	if !p.gone {
-		err = q.post(func(m *mailbox) { m.next = l })
+		err = q.post(func(m *mailbox) { m.follow(l) })
 	}
 	if err != nil {
 		l.quiesce()

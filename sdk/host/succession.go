@@ -9,7 +9,7 @@ import (
 	"github.com/gosrpt/gosrpt/sdk/internal/ring"
 )
 
-// Succession of links: how a queue goes from one process to the next.
+// Succession of links: how a queue goes from one process, which has died, to the next. See pause.go for one that lives.
 //
 //	state      event                 then
 //	none       next                  working: held requests are sent
@@ -36,8 +36,8 @@ func (q *Queue) post(f func(*mailbox)) error {
 // readMail does not drain the bell: only Poll may, which looks for everything that the bell may have been rung for.
 func (q *Queue) readMail() {
 	q.mailbox.Lock()
-	gone, next := q.mailbox.gone, q.mailbox.next
-	q.mailbox.gone, q.mailbox.next = nil, nil
+	gone, next, pause, resume := q.mailbox.gone, q.mailbox.next, q.mailbox.pause, q.mailbox.resume
+	q.mailbox.gone, q.mailbox.next, q.mailbox.pause, q.mailbox.resume = nil, nil, nil, false
 	q.mail.Store(false)
 	q.mailbox.Unlock()
 	for _, l := range gone {
@@ -49,6 +49,13 @@ func (q *Queue) readMail() {
 	if next != nil {
 		q.adopt(next)
 	}
+	if pause != nil {
+		q.pause(pause)
+	}
+	if resume {
+		q.resume()
+	}
+	q.settle()
 }
 
 // lose lets go of a link whose process is dead. What it had finished is still taken, by the same checks as ever, and waits in ended.
@@ -109,10 +116,15 @@ func (q *Queue) down() {
 	}
 }
 
-// adopt sends everything that is held over a new link, in the order in which it was submitted.
+// adopt sends everything that is held over a new link.
 func (q *Queue) adopt(l link) {
-	q.link, q.since = l, time.Time{}
+	q.link, q.since, q.paused = l, time.Time{}, false
 	q.count.attached.add(1)
+	q.sendHeld()
+}
+
+// sendHeld sends what is held, in the order in which it was submitted.
+func (q *Queue) sendHeld() {
 	var held []uint32
 	for n := range q.slots {
 		if q.slots[n].state == slotHeld {
@@ -131,7 +143,7 @@ func (q *Queue) adopt(l link) {
 		}
 		q.send(n)
 	}
-	l.flush()
+	q.link.flush()
 }
 
 // fault stops the use of a link that cannot be trusted. Its process's owner is told, and kills it.

@@ -47,12 +47,13 @@ var binaries struct {
 	err  error
 }
 
-// executable is the path of srptd, srptctl or backstore-file. The daemon has the race detector if the tests have it.
+// executable is the path of srptd, srptctl, backstore-file or testplugin. The daemon has the race detector if the tests have it.
 func executable(t testing.TB, name string) string {
 	t.Helper()
 	b := &binaries
 	b.once.Do(func() {
-		b.err = errors.Join(build(raceDetector, "cmd/srptd"), build(false, "cmd/srptctl"), build(false, "plugins/backstore-file"))
+		b.err = errors.Join(build(raceDetector, "cmd/srptd"), build(false, "cmd/srptctl"), build(false, "plugins/backstore-file"),
+			build(false, "sdk/internal/testplugin"))
 	})
 	if b.err != nil {
 		t.Fatal(b.err)

@@ -21,6 +21,8 @@ type hostile struct {
 	mu   sync.Mutex
 	sets map[uint64][]int
 	more *sync.Cond
+	// arena is all that the process may write of the host.
+	arena []byte
 }
 
 // serveHostile plays a plugin that breaks the protocol of its rings, each seed in another way.
@@ -60,7 +62,14 @@ func (h *hostile) Describe(context.Context, *backstorepb.DescribeRequest) (*back
 	return &backstorepb.DescribeResponse{Ring: true}, nil
 }
 
-func (h *hostile) AttachArena(context.Context, *backstorepb.AttachArenaRequest) (*backstorepb.AttachArenaResponse, error) {
+func (h *hostile) AttachArena(_ context.Context, r *backstorepb.AttachArenaRequest) (*backstorepb.AttachArenaResponse, error) {
+	mem, err := shm.Map(h.take(r.Token)[0], int(r.Size), true)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.arena = mem.Bytes()
 	return &backstorepb.AttachArenaResponse{}, nil
 }
 
@@ -92,6 +101,7 @@ func (h *hostile) lie(half *ring.Plugin, own []byte, mine, peer *shm.Event) {
 	rnd := rand.New(rand.NewPCG(h.seed, 1))
 	honest := rnd.IntN(200)
 	es := make([]ring.Entry, 8)
+	kinds := 1 + rnd.IntN(1<<len(lies)-1) // each process has some of them, or the coarse ones would hide the fine ones
 	for step := 0; ; step++ {
 		n, _ := half.Take(es)
 		for _, e := range es[:n] {
@@ -102,16 +112,46 @@ func (h *hostile) lie(half *ring.Plugin, own []byte, mine, peer *shm.Event) {
 		if step < honest {
 			continue
 		}
-		switch at := rnd.IntN(len(own)); rnd.IntN(4) {
-		case 0:
-			own[at] = byte(rnd.Uint32())
-		case 1:
-			own[0x080+rnd.IntN(4)] = byte(rnd.Uint32()) // the tail
-		case 2:
-			own[4096+at%512] ^= 1 << rnd.IntN(8) // the first completions
-		case 3:
+		if n := rnd.IntN(len(lies)); kinds>>n&1 == 1 {
+			lies[n](h, rnd, own)
+		}
+		if rnd.IntN(1+kinds) == 0 {
 			h.jam(rnd, mine, peer)
 		}
+	}
+}
+
+// lies are what may be done to the plugin's region.
+var lies = [...]func(h *hostile, rnd *rand.Rand, own []byte){
+	func(_ *hostile, rnd *rand.Rand, own []byte) { own[rnd.IntN(len(own))] = byte(rnd.Uint32()) },
+	func(_ *hostile, rnd *rand.Rand, own []byte) { own[0x080+rnd.IntN(4)] = byte(rnd.Uint32()) }, // the tail
+	func(_ *hostile, rnd *rand.Rand, own []byte) { heads[rnd.IntN(len(heads))].spoil(rnd, own) },
+	func(_ *hostile, rnd *rand.Rand, own []byte) { own[4096+rnd.IntN(512)] ^= 1 << rnd.IntN(8) }, // the first completions
+	func(_ *hostile, rnd *rand.Rand, own []byte) {
+		n := rnd.IntN((len(own) - 4096) / 32)
+		completions[rnd.IntN(len(completions))].spoil(rnd, own[4096+32*n:])
+	},
+	func(h *hostile, rnd *rand.Rand, _ []byte) { h.scribble(rnd) },
+}
+
+// field is where a field lies in the head of the plugin's region, or in a completion.
+type field struct{ at, size int }
+
+var (
+	// heads are the magic, the version and sizes, taken, the wake word and the heartbeat.
+	heads = []field{{0, 8}, {8, 20}, {0x100, 4}, {0x180, 4}, {0x200, 8}}
+	// completions have a tag, a generation, a code, the bytes, and what must be zero.
+	completions = []field{{0, 8}, {8, 4}, {12, 2}, {14, 2}, {16, 4}, {20, 12}}
+)
+
+func (f field) spoil(rnd *rand.Rand, b []byte) { b[f.at+rnd.IntN(f.size)] = byte(rnd.Uint32()) }
+
+// scribble writes into the arena, whoever has it.
+func (h *hostile) scribble(rnd *rand.Rand) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.arena) > 0 {
+		h.arena[rnd.IntN(len(h.arena))] = byte(rnd.Uint32())
 	}
 }
 

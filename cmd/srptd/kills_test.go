@@ -2,6 +2,7 @@ package main
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ func TestKillsAtRandomMomentsLoseNothing(t *testing.T) {
 	c := newCampaign(t, nil, "file")
 	l := c.load(t, 0, 16)
 	end := l.background(t)
+	files, routines := openFiles(t), runtime.NumGoroutine()
 	k := killer{p: c.plugin(0), rng: rand.New(rand.NewPCG(3, uint64(kills))), begin: time.Now()}
 	for n := 1; n <= kills && !t.Failed(); n++ {
 		k.kill(t)
@@ -35,6 +37,10 @@ func TestKillsAtRandomMomentsLoseNothing(t *testing.T) {
 	if guard.Expired+counts.Expired+guard.Overdue+guard.Breaches+counts.Refused != 0 {
 		t.Errorf("%+v\n%+v", guard, counts)
 	}
+	// What is left of a dead process goes away by itself, a moment later.
+	eventually(t, "every descriptor and goroutine of a dead process is freed", func() bool {
+		return openFiles(t) <= files+8 && runtime.NumGoroutine() <= routines+8
+	})
 	t.Logf("%d kills in %v, %.1f a second: %d commands, %d requests sent again, 0 wrong, 0 lost; the longest outage %v, the longest command %v",
 		kills, took.Round(time.Second), float64(kills)/took.Seconds(), l.requests, counts.Resent, k.worst.Round(time.Millisecond), l.worst.Round(time.Millisecond))
 }

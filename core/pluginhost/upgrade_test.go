@@ -105,7 +105,7 @@ func TestUpgradeThatFailsLeavesTheOldProcessServing(t *testing.T) {
 		{"ends at once", "exit", "", nil, "nothing was changed", 1},
 		{"never shakes hands", "mute", "", nil, "nothing was changed", 1},
 		{"is no backstore", "", testControl, nil, "nothing was changed", 1},
-		{"opens nothing", "no-open", "", pluginhost.ErrRolledBack, "I open nothing", 2},
+		{"opens nothing", "no-open", "", pluginhost.ErrRolledBack, "this plugin opens nothing", 2},
 		{"dies when it opens", "die-open", "", pluginhost.ErrRolledBack, "", 2},
 		{"hangs when it opens", "hang-open", "", pluginhost.ErrRolledBack, "DeadlineExceeded", 2},
 		{"has another store", "other-store", "", pluginhost.ErrRolledBack, pluginhost.ErrChanged.Error(), 2},

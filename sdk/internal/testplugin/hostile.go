@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,6 +19,7 @@ import (
 type hostile struct {
 	backstorepb.UnimplementedBackstoreServer
 	seed uint64
+	jams bool // it does nothing but make its doorbell block
 	mu   sync.Mutex
 	sets map[uint64][]int
 	more *sync.Cond
@@ -28,7 +30,7 @@ type hostile struct {
 // serveHostile plays a plugin that breaks the protocol of its rings, each seed in another way.
 func serveHostile(seed string) {
 	n, _ := strconv.ParseUint(seed, 10, 64)
-	h := &hostile{seed: n, sets: map[uint64][]int{}}
+	h := &hostile{seed: n, jams: seed == "jam", sets: map[uint64][]int{}}
 	h.more = sync.NewCond(&h.mu)
 	c, err := bridge.Channel()
 	if err != nil {
@@ -99,6 +101,11 @@ func (h *hostile) AttachQueue(_ context.Context, r *backstorepb.AttachQueueReque
 // lie serves some requests honestly, and then changes bytes at random.
 func (h *hostile) lie(half *ring.Plugin, own []byte, mine, peer *shm.Event) {
 	rnd := rand.New(rand.NewPCG(h.seed, 1))
+	for h.jams {
+		fill(mine)
+		own[0x180] = own[0x180]&^1 + 3 // the wake word: it sleeps again, so that it is rung for
+		time.Sleep(time.Millisecond)
+	}
 	honest := rnd.IntN(200)
 	es := make([]ring.Entry, 8)
 	kinds := 1 + rnd.IntN(1<<len(lies)-1) // each process has some of them, or the coarse ones would hide the fine ones
@@ -155,12 +162,19 @@ func (h *hostile) scribble(rnd *rand.Rand) {
 	}
 }
 
+// fill makes the next ring of a doorbell that blocks wait for a drain. It does not wait itself if it is full already.
+func fill(e *shm.Event) {
+	_ = unix.SetNonblock(e.FD(), true)
+	_, _ = unix.Write(e.FD(), []byte{0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
+	_ = unix.SetNonblock(e.FD(), false)
+}
+
 // jam plays with the doorbells: it makes them block, and fills them.
 func (h *hostile) jam(rnd *rand.Rand, mine, peer *shm.Event) {
 	_ = unix.SetNonblock(peer.FD(), false)
 	_ = unix.SetNonblock(mine.FD(), false)
 	if rnd.IntN(1000) == 0 {
-		_, _ = unix.Write(mine.FD(), []byte{0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})
+		fill(mine)
 	}
 	peer.Drain()
 }

@@ -69,7 +69,7 @@ type opener struct{ how string }
 func (o opener) begin() error {
 	switch o.how {
 	case "no-open":
-		return errors.New("I open nothing")
+		return errors.New("this plugin opens nothing")
 	case "die-open":
 		os.Exit(4)
 	case "hang-open":

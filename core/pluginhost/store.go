@@ -98,7 +98,8 @@ func (s *Store) closeQueues() {
 	s.queues, s.closed = nil, true
 }
 
-// Close ends the store's queues and closes it. ctx bounds the plugin's part.
+// Close ends the store's queues and closes it. ctx bounds the plugin's part. Without a process nothing proves the end of the last
+// one's I/O: what that had of the arena stays tainted.
 func (s *Store) Close(ctx context.Context) error {
 	s.p.ops.Lock()
 	defer s.p.ops.Unlock()

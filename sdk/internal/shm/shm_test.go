@@ -280,3 +280,18 @@ func TestChannelRefusesAMalformedMessage(t *testing.T) {
 		t.Error("nine descriptors were sent")
 	}
 }
+
+// A busy machine can keep a ring's thread from going on for any time. That is nobody's fault.
+func TestRingWhoseThreadHasNoProcessorIsNotStuck(t *testing.T) {
+	e, err := NewEvent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	e.Ring()
+	e.rings.Add(1) // a ring has begun
+	seen, _ := e.Stuck(0)
+	if _, stuck := e.Stuck(seen); stuck {
+		t.Error("stuck although the counter has room")
+	}
+}

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -9,7 +12,7 @@ import (
 )
 
 // TestUpgradesUnderLoadAreNotNoticed replaces the file plugin's executable and then its process, again and again, under verified
-// random I/O. GOSRPT_SOAK_UPGRADES is how often; the longest pause must be under a second then.
+// random I/O; every fifth time another plugin is tried first that cannot take over. GOSRPT_SOAK_UPGRADES is how often; the longest pause must be under a second then.
 func TestUpgradesUnderLoadAreNotNoticed(t *testing.T) {
 	upgrades := times(t, "GOSRPT_SOAK_UPGRADES", 5)
 	c := newCampaign(t, nil, "file")
@@ -17,10 +20,20 @@ func TestUpgradesUnderLoadAreNotNoticed(t *testing.T) {
 	end := l.background(t)
 	p := c.plugin(0)
 	var worst, sum time.Duration
-	var held uint64
+	var held, rolledBack uint64
+	bad := filepath.Join(c.dir, "bad")
+	if err := os.WriteFile(bad, fmt.Appendf(nil, "#!/bin/sh\nexec %s no-open\n", executable(t, "testplugin")), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for n := 1; n <= upgrades && !t.Failed(); n++ {
 		before := c.d.disks[0].parts.guard.Stats().Writes
 		eventually(t, "writes go on", func() bool { return c.d.disks[0].parts.guard.Stats().Writes > before+20 })
+		if n%5 == 0 {
+			if _, err := p.Upgrade(soon(t), pluginhost.UpgradeOptions{Path: bad}); !errors.Is(err, pluginhost.ErrRolledBack) {
+				t.Fatalf("a plugin that opens nothing: %v", err)
+			}
+			rolledBack++
+		}
 		c.install(t, "file", "backstore-file")
 		old := p.Status().PID
 		u, err := p.Upgrade(soon(t), pluginhost.UpgradeOptions{})
@@ -43,11 +56,11 @@ func TestUpgradesUnderLoadAreNotNoticed(t *testing.T) {
 	l.verifyAll(t)
 	c.clean(t)
 	s, counts := p.Status(), c.d.disks[0].parts.queue.Counters()
-	if s.Restarts != 0 || counts.Resent+counts.Expired+counts.Dropped != 0 || counts.Attached != uint64(upgrades)+1 {
+	if s.Restarts != 0 || counts.Resent+counts.Expired+counts.Dropped != 0 || counts.Attached != uint64(upgrades)+rolledBack+1 {
 		t.Errorf("%+v, %+v", s, counts)
 	}
-	t.Logf("%d upgrades: %d commands, 0 wrong, 0 failed; pauses %v on average, p100 %v; %d requests waited; the longest command %v",
-		upgrades, l.requests, (sum / time.Duration(upgrades)).Round(time.Microsecond), worst.Round(time.Microsecond), held, l.worst.Round(time.Microsecond))
+	t.Logf("%d upgrades, %d more rolled back: %d commands, 0 wrong, 0 failed; pauses %v on average, p100 %v; %d requests waited; the longest command %v",
+		upgrades, rolledBack, l.requests, (sum / time.Duration(upgrades)).Round(time.Microsecond), worst.Round(time.Microsecond), held, l.worst.Round(time.Microsecond))
 	if os.Getenv("GOSRPT_SOAK_UPGRADES") != "" && worst >= time.Second {
 		t.Errorf("the longest pause was %v, want less than a second", worst)
 	}

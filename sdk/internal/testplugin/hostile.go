@@ -108,11 +108,16 @@ func (h *hostile) lie(half *ring.Plugin, own []byte, mine, peer *shm.Event) {
 	}
 	honest := rnd.IntN(200)
 	es := make([]ring.Entry, 8)
-	kinds := 1 + rnd.IntN(1<<len(lies)-1) // each process has some of them, or the coarse ones would hide the fine ones
+	var kinds int
 	for step := 0; ; step++ {
+		if step%20_000 == 0 {
+			kinds = rnd.IntN(4 << len(lies)) // some of them at a time, or the coarse ones would hide the fine ones
+		}
 		n, _ := half.Take(es)
 		for _, e := range es[:n] {
-			half.Complete(ring.Completion{Tag: e.Tag, Bytes: e.Length})
+			for range answers(rnd, kinds>>len(lies)) {
+				half.Complete(ring.Completion{Tag: e.Tag, Bytes: e.Length})
+			}
 		}
 		half.Publish()
 		peer.Ring()
@@ -126,6 +131,14 @@ func (h *hostile) lie(half *ring.Plugin, own []byte, mine, peer *shm.Event) {
 			h.jam(rnd, mine, peer)
 		}
 	}
+}
+
+// answers is how often a request is completed: bit 0 of kinds permits twice, bit 1 not at all.
+func answers(rnd *rand.Rand, kinds int) int {
+	if n := rnd.IntN(500); n < 2 && kinds>>n&1 == 1 {
+		return 2 - 2*n
+	}
+	return 1
 }
 
 // lies are what may be done to the plugin's region.

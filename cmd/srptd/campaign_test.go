@@ -24,7 +24,7 @@ import (
 
 // The campaigns run the daemon's disks, with real plugin processes, behind a target in this process, over a fabric in memory:
 // nothing but the plugins costs time, so that they can die thousands of times. Each has a short form, and a long one that an
-// environment variable asks for.
+// environment variable asks for. GOSRPT_SOAK_LOG=info shows what is logged.
 
 // campaign is a target with disks and an initiator that has logged in.
 type campaign struct {

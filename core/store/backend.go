@@ -10,7 +10,8 @@ import (
 // in this process. One goroutine, the reactor's, makes all calls but Close and none of them blocks.
 //
 // The Data of a request lies in the arena that the backend was opened with, and belongs to the
-// backend from Submit until its Result has been returned by Poll, or until Close has returned.
+// backend from Submit until its Result has been returned by Poll, or until Close has returned. What a process behind it had
+// when it died may be touched for longer: whoever lends the arena's memory out sees to that (ioctx.Fence).
 type Backend interface {
 	// Info describes the store.
 	Info() backstore.Info

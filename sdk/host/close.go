@@ -34,8 +34,8 @@ func (p *Process) isDead() bool {
 }
 
 // Close ends the queue: when it returns, no process touches the data of its requests, and those that were outstanding have no
-// result. A plugin that does not let go in time is killed; what it had is tainted then, see Arena.Tainted. The goroutine that called the queue must have stopped doing
-// so, and Attach must have returned. Close may be called twice.
+// result. A plugin that does not let go in time is killed; what it had is tainted then, see Arena.Tainted. The goroutine that
+// called the queue must have stopped doing so, and Attach must have returned. Close may be called twice.
 func (q *Queue) Close() error {
 	q.mailbox.Lock()
 	closed, owner := q.mailbox.closed, q.mailbox.owner

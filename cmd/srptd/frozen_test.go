@@ -48,7 +48,10 @@ func TestPluginStoppedBeyondTheBound(t *testing.T) {
 		if round == 0 && failed != pieces {
 			t.Errorf("%d of %d commands ended retryably", failed, pieces)
 		}
-		eventually(t, "another process serves", func() bool { return c.plugin(0).Status().PID != pid || round == 1 })
+		eventually(t, "the LUN is served again", func() bool { return c.d.disks[0].status().State == "ready" })
+		if now := c.plugin(0).Status().PID; (now == pid) != (round == 1) {
+			t.Errorf("process %d serves, it was %d", now, pid)
+		}
 		for err := range c.writeEach(t, 0, byte(2*round+2)) {
 			if err != nil {
 				t.Errorf("afterwards: %v", err)

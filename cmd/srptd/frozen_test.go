@@ -117,9 +117,10 @@ func (c *campaign) probe(t *testing.T, lun uint32, n int) []time.Duration {
 	t.Helper()
 	var took []time.Duration
 	buf := make([]byte, 4096)
+	ctx := soon(t)
 	for i := range n {
 		begin := time.Now()
-		if err := c.session.Read(soon(t), lunOf(lun), uint64(i%64*8), 8, buf); err != nil {
+		if err := c.session.Read(ctx, lunOf(lun), uint64(i%64*8), 8, buf); err != nil {
 			t.Fatal(fmt.Errorf("the other LUN: %w", err))
 		}
 		took = append(took, time.Since(begin))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -89,13 +90,7 @@ func (h *hostility) String() string {
 func (h *hostility) ask(t *testing.T, rng *rand.Rand) {
 	buf := make([]byte, 64<<10)
 	for time.Now().Before(h.until) && !t.Failed() {
-		n, lba := 1+rng.IntN(len(buf)/512), uint64(rng.IntN(1024))
-		var err error
-		if rng.IntN(2) == 0 {
-			err = h.c.session.Read(soon(t), lunOf(1), lba, uint32(n), buf[:n*512])
-		} else {
-			err = h.c.session.Write(soon(t), lunOf(1), lba, uint32(n), buf[:n*512])
-		}
+		err := h.one(rng, buf)
 		var status *initiator.StatusError
 		switch {
 		case err == nil:
@@ -105,6 +100,17 @@ func (h *hostility) ask(t *testing.T, rng *rand.Rand) {
 		}
 		h.answers.Add(1)
 	}
+}
+
+// one is a command to the hostile LUN.
+func (h *hostility) one(rng *rand.Rand, buf []byte) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	n, lba := 1+rng.IntN(len(buf)/512), uint64(rng.IntN(1024))
+	if rng.IntN(2) == 0 {
+		return h.c.session.Read(ctx, lunOf(1), lba, uint32(n), buf[:n*512])
+	}
+	return h.c.session.Write(ctx, lunOf(1), lba, uint32(n), buf[:n*512])
 }
 
 func openFiles(t *testing.T) int {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"syscall"
 	"testing"
@@ -22,7 +23,8 @@ func TestKillsAtRandomMomentsLoseNothing(t *testing.T) {
 	for n := 1; n <= kills && !t.Failed(); n++ {
 		k.kill(t)
 		if n%500 == 0 {
-			t.Logf("%d kills, %.1f a second, the longest outage %v", n, float64(n)/time.Since(k.begin).Seconds(), k.worst.Round(time.Millisecond))
+			t.Logf("%d kills, %.1f a second, the longest outage %v, %d MiB resident", n, float64(n)/time.Since(k.begin).Seconds(),
+				k.worst.Round(time.Millisecond), residentMemory(t, os.Getpid())>>20)
 		}
 	}
 	k.next(t)

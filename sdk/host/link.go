@@ -26,7 +26,8 @@ type link interface {
 	broke(err error)
 	// detach has the plugin let go of the data.
 	detach(ctx context.Context) error
-	// quiesce returns when nothing in this process touches the data any more. The plugin's process is dead, or has let go.
+	// quiesce returns when nothing in this process touches the data any more, nor waits for the plugin. The plugin's process is
+	// dead, or has let go.
 	quiesce()
 	// release frees what the link holds. No other call follows.
 	release()

@@ -77,7 +77,8 @@ func (l *ringLink) detach(ctx context.Context) error {
 	return errors.Join(err, failed("let go of a queue", r.GetError()))
 }
 
-func (l *ringLink) quiesce() {}
+// quiesce frees the doorbell: a plugin that made it block, and then died, has left nobody who would.
+func (l *ringLink) quiesce() { l.bell.Free() }
 
 func (l *ringLink) release() {
 	var err error

@@ -63,6 +63,12 @@ func (e *Event) full() bool {
 	return err == nil && n == 0
 }
 
+// Free ends a Ring that blocks, and keeps later ones from blocking. The peer must be gone: it could undo that.
+func (e *Event) Free() {
+	_ = unix.SetNonblock(e.fd, true) // a descriptor that is there has flags
+	e.Drain()
+}
+
 // Close closes the descriptor.
 func (e *Event) Close() error {
 	if e.fd < 0 {

@@ -45,6 +45,8 @@ type daemon struct {
 	made atomic.Bool
 	// listening tells that logins are taken.
 	listening atomic.Bool
+	// pause, if not 0, is that before each restart of a plugin, in place of one that grows.
+	pause time.Duration
 }
 
 // start brings everything up. If ctx ends before that is done, it ends what there is in order and returns neither a daemon nor,

@@ -35,7 +35,9 @@ type load struct {
 	writes bool
 
 	requests int
-	err      error
+	// worst is the longest time that a request took.
+	worst time.Duration
+	err   error
 }
 
 // request is one command of a load.
@@ -224,6 +226,7 @@ func (l *load) fill(b []byte, lba int) {
 // check looks at a request that has ended.
 func (l *load) check(r *request) {
 	l.requests++
+	l.worst = max(l.worst, time.Since(r.begin))
 	for i := range r.n {
 		if r.write {
 			l.busy[r.lba+i] = 0

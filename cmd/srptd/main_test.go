@@ -53,7 +53,7 @@ func executable(t testing.TB, name string) string {
 	b := &binaries
 	b.once.Do(func() {
 		b.err = errors.Join(build(raceDetector, "cmd/srptd"), build(false, "cmd/srptctl"),
-			build(false, "plugins/backstore-file", "plugins/auth", "plugins/ioctx", "sdk/internal/testcontrol"))
+			build(false, "plugins/backstore-file", "plugins/auth", "plugins/ioctx", "sdk/internal/testcontrol", "sdk/internal/testplugin"))
 	})
 	if b.err != nil {
 		t.Fatal(b.err)

@@ -32,11 +32,12 @@ func (d *daemon) startProcess(ctx context.Context, name string, disks []*disk, l
 		if p.mem, err = host.NewArena(int(size)); err != nil {
 			return err
 		}
-		if p.arena, err = ioctx.NewArena(ioctx.ArenaConfig{Name: name, Memory: p.mem.Bytes(), MaxWait: d.target.Plan().MaxWait}); err != nil {
+		if p.arena, err = ioctx.NewArena(ioctx.ArenaConfig{Name: name, Memory: p.mem.Bytes(), MaxWait: d.target.Plan().MaxWait, Fence: p.mem}); err != nil {
 			return err
 		}
 		p.plugin, err = pluginhost.Start(ctx, pluginhost.Config{
 			Name: name, Arena: p.mem, Ready: c.Plugin.StartTimeout, Hang: c.Plugin.Hang, Log: log, Settings: settings,
+			BackoffMin: d.pause, BackoffMax: d.pause,
 			Resolve: func() (string, error) { return pluginhost.Find(c.PluginDirs, executable) },
 		})
 		return err

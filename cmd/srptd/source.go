@@ -70,6 +70,7 @@ func engineCounters(st *target.Stats) map[string]uint64 {
 		m["arena_"+name+"_waited"] = a.Waited
 		m["arena_"+name+"_timed_out"] = a.TimedOut
 		m["arena_"+name+"_faults"] = a.Faults
+		m["arena_"+name+"_quarantined_bytes"] = a.Quarantined
 	}
 	return m
 }

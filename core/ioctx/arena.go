@@ -41,6 +41,8 @@ type ArenaConfig struct {
 	Memory []byte
 	// MaxWait bounds the wait for a buffer; 0 means that of DefaultPlan.
 	MaxWait time.Duration
+	// Fence, if not nil, keeps buffers that were given back from being lent again while it says that they are tainted.
+	Fence Fence
 	// Strict makes a Lease that is released twice panic, for tests.
 	Strict bool
 }
@@ -57,6 +59,8 @@ type Arena struct {
 	strict  bool
 	closed  bool
 	stats   ArenaStats
+
+	quarantine quarantine
 }
 
 type deviceRegion struct {
@@ -68,6 +72,8 @@ type deviceRegion struct {
 type ArenaStats struct {
 	// Size and Free are in bytes.
 	Size, Free uint64
+	// Quarantined is how many bytes were given back but may still be touched by somebody who is gone.
+	Quarantined uint64
 	// Held and Waiting count leases.
 	Held, Waiting int
 	// Granted counts buffers lent, Waited those that had to wait, TimedOut the waits in vain.
@@ -88,7 +94,7 @@ func NewArena(cfg ArenaConfig) (*Arena, error) {
 	}
 	return &Arena{
 		name: cfg.Name, mem: cfg.Memory, pages: newBuddy(int32(n / PageSize)),
-		maxWait: cfg.MaxWait, strict: cfg.Strict,
+		maxWait: cfg.MaxWait, strict: cfg.Strict, quarantine: quarantine{fence: cfg.Fence},
 	}, nil
 }
 
@@ -163,15 +169,17 @@ func (a *Arena) grant(l *Lease) bool {
 }
 
 func (a *Arena) giveBack(l *Lease) {
-	a.pages.put(int32(l.off/PageSize), pagesOf(l.size))
+	if !a.keeps(block{l.off, l.size}) {
+		a.pages.put(int32(l.off/PageSize), pagesOf(l.size))
+	}
 	a.stats.Held--
 	l.reset()
 }
 
-// Poll grants buffers to those in line, and refuses those whose time is up. It calls the Owners,
-// which may use the arena. It returns whether it did anything.
+// Poll takes back what has left the quarantine, grants buffers to those in line, and refuses those whose time is up. It calls
+// the Owners, which may use the arena. It returns whether it did anything.
 func (a *Arena) Poll(now time.Time) bool {
-	did := false
+	did := a.discharge()
 	for l := a.line.first; l != nil; l = a.line.first {
 		o := l.owner
 		switch {
@@ -194,8 +202,12 @@ func (a *Arena) Poll(now time.Time) bool {
 // Flush does nothing: an arena is a source of a reactor like a store.
 func (a *Arena) Flush() {}
 
-// Arm returns false if Poll would grant a buffer now.
+// Arm returns false if Poll would grant a buffer now. What leaves the quarantine later wakes nobody by itself: the store whose
+// requests had the buffers does, as it can do them again from then on.
 func (a *Arena) Arm() bool {
+	if a.quarantine.lifted() {
+		return false
+	}
 	l := a.line.first
 	return l == nil || !a.pages.fits(pagesOf(l.size))
 }
@@ -220,7 +232,7 @@ func (a *Arena) Stats() ArenaStats {
 }
 
 // Close takes the devices' access away. It returns an error that wraps ErrLeased, and does nothing,
-// while buffers are lent out or waited for.
+// while buffers are lent out or waited for. Quarantined ones hold nothing up: their memory is never lent again.
 func (a *Arena) Close() error {
 	if a.closed {
 		return nil

@@ -30,8 +30,13 @@ func StartAuth(ctx context.Context, cfg AuthConfig) (*Auth, error) {
 	}
 	a := &Auth{}
 	a.m.of, a.m.cfg, a.m.host = kindAuth, cfg.ControlConfig, host.StartAuth
-	a.m.watch = func(p *host.Auth) error { return p.Watch(changed) }
-	a.m.back = func() { changed(auth.Change{Reason: "the auth plugin was restarted"}) }
+	tell := func(c auth.Change) {
+		a.m.telling.Lock()
+		defer a.m.telling.Unlock()
+		changed(c)
+	}
+	a.m.watch = func(p *host.Auth) error { return p.Watch(tell) }
+	a.m.back = func() { tell(auth.Change{Reason: "the auth plugin was restarted"}) }
 	if err := a.m.mind(ctx, "the auth plugin is gone, logins are refused until it is back"); err != nil {
 		return nil, err
 	}
@@ -41,6 +46,13 @@ func StartAuth(ctx context.Context, cfg AuthConfig) (*Auth, error) {
 // Decide asks the plugin about a login. An error means that there is no decision, and so that the login is to be refused.
 func (a *Auth) Decide(ctx context.Context, l auth.Login) (auth.Decision, error) {
 	return ask(ctx, &a.m, func(ctx context.Context, p *host.Auth) (auth.Decision, error) { return p.Decide(ctx, l) })
+}
+
+// Upgrade replaces the plugin's process by one of another executable: that is started and opened with the same configuration,
+// then it is asked in place of the old one, which ends when it has answered what it was asked. Changed is called as after a restart.
+// If the new one cannot be started or opened the old one stays. ctx bounds the start.
+func (a *Auth) Upgrade(ctx context.Context, o UpgradeOptions) (Upgrade, error) {
+	return a.m.upgrade(ctx, o)
 }
 
 // Status tells how the plugin is.

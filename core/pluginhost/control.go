@@ -81,8 +81,12 @@ type minder[P controlled] struct {
 	back func()
 
 	late bool // the process is not the first
-	// following are the goroutines that follow a process. They end with it.
+	// asking are the questions to the current process; under mu.
+	asking *sync.WaitGroup
+	// following are the goroutines that follow a process. They end with it, which is later than an upgrade: telling has them take
+	// turns.
 	following sync.WaitGroup
+	telling   sync.Mutex
 }
 
 func (m *minder[P]) mind(ctx context.Context, gone string) error {
@@ -108,13 +112,47 @@ func (m *minder[P]) start(ctx context.Context, path string) (P, error) {
 
 func (m *minder[P]) arrived(P) { m.late = true }
 
-// follow returns when a process has ended:
+// check asks for a sign of life.
+func (m *minder[P]) check(ctx context.Context, proc P) error { return proc.Ping(ctx) }
+
+// follow returns when a process has ended; where another has taken over, when that has.
+func (m *minder[P]) follow(proc P) (P, error) {
+	for {
+		h, err := m.followOne(proc)
+		if h == nil {
+			return proc, err
+		}
+		m.takeOver(proc, h)
+		proc = h.proc
+	}
+}
+
+// takeOver has the new process asked from now on. The old one is ended when it has answered what it was asked.
+func (m *minder[P]) takeOver(old P, h *handover[P]) {
+	m.mu.Lock()
+	asking := m.asking
+	m.asking, m.proc = nil, h.proc
+	m.mu.Unlock()
+	m.late = true
+	m.succeed(old, h, func(old P) {
+		if asking != nil {
+			asking.Wait() // each question has its own bound
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), m.cfg.Stop)
+		defer cancel()
+		old.Close(ctx)
+	})
+	h.end(nil)
+}
+
+// followOne returns when a process has ended, or is to be replaced:
 //
 //	stream of changes ends   it is given a moment to die, then killed
 //	no sign of life          it is killed
 //	dead                     why, is returned
+//	upgrade                  it is returned
 //	close                    nothing is returned
-func (m *minder[P]) follow(proc P) error {
+func (m *minder[P]) followOne(proc P) (*handover[P], error) {
 	ctx, cancel := context.WithCancel(m.ctx)
 	defer cancel()
 	broken, hangs := make(chan error, 1), make(chan error, 1)
@@ -128,14 +166,16 @@ func (m *minder[P]) follow(proc P) error {
 	m.following.Go(func() { hangs <- m.pulse(ctx, proc) })
 	select {
 	case <-m.ctx.Done():
-		return nil
+		return nil, nil
+	case h := <-m.handovers:
+		return h, nil
 	case <-proc.Dead():
 	case err := <-broken:
-		return m.doubt(proc, err)
+		return nil, m.doubt(proc, err)
 	case err := <-hangs:
-		return m.doubt(proc, err)
+		return nil, m.doubt(proc, err)
 	}
-	return fmt.Errorf("the process ended: %s", proc.Ending())
+	return nil, fmt.Errorf("the process ended: %s", proc.Ending())
 }
 
 // doubt kills a process that does not work any more, unless it is dead anyway.
@@ -195,13 +235,28 @@ func (m *minder[P]) describe(s *Status) {
 	}
 }
 
+// respondent is the process to put a question to. It is not ended for another one's sake before done is called.
+func (m *minder[P]) respondent() (proc P, done func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if proc, err = m.currentLocked(); err != nil {
+		return proc, nil, err
+	}
+	if m.asking == nil {
+		m.asking = &sync.WaitGroup{}
+	}
+	m.asking.Add(1)
+	return proc, m.asking.Done, nil
+}
+
 // ask puts a question to the process that there is, within the time for one.
 func ask[P controlled, A any](ctx context.Context, m *minder[P], question func(context.Context, P) (A, error)) (A, error) {
 	var none A
-	proc, err := m.current()
+	proc, done, err := m.respondent()
 	if err != nil {
 		return none, err
 	}
+	defer done()
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Call)
 	defer cancel()
 	a, err := question(ctx, proc)

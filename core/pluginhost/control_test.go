@@ -275,8 +275,16 @@ func TestKilledIOCtxPluginLeavesThePlanToWhoeverAsked(t *testing.T) {
 		t.Errorf("after the restart: %+v, %v", plan, err)
 	}
 	s.until(t, pluginhost.StateDown)
-	if is := s.until(t, pluginhost.StateRunning); is.Restarts != 1 || is.Notice != "test planner" {
+	is := s.until(t, pluginhost.StateRunning)
+	if is.Restarts != 1 || is.Notice != "test planner" {
 		t.Errorf("status %+v", is)
+	}
+	if u, err := p.Upgrade(soon(t), pluginhost.UpgradeOptions{Path: testControl}); err != nil || u.Old.PID != is.PID || u.New.PID != p.Status().PID {
+		t.Errorf("upgrade %+v, %v", u, err)
+	}
+	<-reasons // it may plan otherwise
+	if plan, err := p.Plan(soon(t), situation); err != nil || plan != situation.Default {
+		t.Errorf("after the upgrade: %+v, %v", plan, err)
 	}
 }
 

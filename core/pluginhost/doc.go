@@ -3,7 +3,10 @@
 //
 // The queues hide that from whoever uses them: requests wait, and those without an answer are sent again, up to
 // host.QueueOptions.Hold. Nothing is sent to a new process before its Open has succeeded, and a plugin's Open succeeds only
-// when no I/O of its predecessor can reach the store any more (see sdk/PROTOCOL.md, "Fence").
+// when no I/O of its predecessor can reach the store any more (see sdk/PROTOCOL.md, "Fence"). Until then the memory of the
+// predecessor's requests is tainted, see host.Arena.Tainted.
+//
+// Upgrade puts a process of another executable in the place of the one that serves, without anybody's notice.
 //
 // Before each start the executable is held against the catalogue of its directory, and its manifest says how the process is kept
 // apart (see sdk/PROTOCOL.md, "Catalogue" and "Manifest"). Whatever is wrong concerns this plugin alone and is tried again as any

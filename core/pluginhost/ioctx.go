@@ -30,8 +30,13 @@ func StartIOCtx(ctx context.Context, cfg IOCtxConfig) (*IOCtx, error) {
 	}
 	p := &IOCtx{}
 	p.m.of, p.m.cfg, p.m.host = kindIOCtx, cfg.ControlConfig, host.StartIOCtx
-	p.m.watch = func(h *host.IOCtx) error { return h.Watch(changed) }
-	p.m.back = func() { changed("the ioctx plugin was restarted") }
+	tell := func(reason string) {
+		p.m.telling.Lock()
+		defer p.m.telling.Unlock()
+		changed(reason)
+	}
+	p.m.watch = func(h *host.IOCtx) error { return h.Watch(tell) }
+	p.m.back = func() { tell("the ioctx plugin was restarted") }
 	if err := p.m.mind(ctx, "the ioctx plugin is gone, the plan in force stays in force"); err != nil {
 		return nil, err
 	}
@@ -51,6 +56,13 @@ func (p *IOCtx) Replan(ctx context.Context, s ioctx.Situation, pressure ioctx.Pr
 		}
 		return h.Replan(ctx, s, pressure)
 	})
+}
+
+// Upgrade replaces the plugin's process by one of another executable: that is started and opened with the same configuration,
+// then it is asked in place of the old one, which ends when it has answered what it was asked. Changed is called as after a restart.
+// If the new one cannot be started or opened the old one stays. ctx bounds the start.
+func (p *IOCtx) Upgrade(ctx context.Context, o UpgradeOptions) (Upgrade, error) {
+	return p.m.upgrade(ctx, o)
 }
 
 // Status tells how the plugin is.

@@ -25,10 +25,13 @@ type process interface {
 type kind[P process] interface {
 	// start starts a process.
 	start(ctx context.Context, path string) (P, error)
+	// check says whether a process that has been started is fit to take over from another.
+	check(ctx context.Context, proc P) error
 	// arrived is told of each process but the first, when it has been started.
 	arrived(proc P)
-	// follow returns why a process has ended, when it has, or when the plugin is closed.
-	follow(proc P) error
+	// follow returns why a process has ended, when it has, or when the plugin is closed. That is the last of those that have
+	// taken over from each other by then.
+	follow(proc P) (last P, err error)
 	// bury forgets a dead process.
 	bury(proc P)
 	// finish ends the plugin, whose process may be none.
@@ -52,6 +55,8 @@ type keeping struct {
 // keeper has one process after another of a plugin:
 //
 //	running   follow returns   the process is buried; a pause (none at first), then starting
+//	running   upgrade          follow hands over to the new process, or keeps the old one; running
+//	down      upgrade          the new process is the next
 //	starting  success          arrived; running
 //	starting  failure          down for a longer pause; then starting
 //	any       close            finish; closed
@@ -62,14 +67,20 @@ type keeper[P process] struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the keeper has ended
 
+	upgrading sync.Mutex // held by an upgrade
+	handovers chan *handover[P]
+	// retiring are the ends of processes that another has taken over from.
+	retiring sync.WaitGroup
+
 	mu     sync.Mutex
 	proc   P // the zero value without one
 	status Status
+	path   string // of an upgrade, in place of keeping's
 }
 
 // begin starts the plugin and keeps it until close. ctx bounds the first start, whose failure is begin's.
 func (k *keeper[P]) begin(ctx context.Context, kind kind[P], is keeping) error {
-	k.is, k.kind, k.done = is, kind, make(chan struct{})
+	k.is, k.kind, k.done, k.handovers = is, kind, make(chan struct{}), make(chan *handover[P])
 	k.status = Status{Name: is.name, State: StateStarting, Since: time.Now()}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	proc, err := k.launch(ctx)
@@ -87,7 +98,7 @@ func (k *keeper[P]) launch(ctx context.Context) (P, error) {
 	var none P
 	ctx, cancel := context.WithTimeout(ctx, k.is.ready)
 	defer cancel()
-	path, err := k.is.path()
+	path, err := k.executable()
 	if err != nil {
 		return none, err
 	}
@@ -95,16 +106,36 @@ func (k *keeper[P]) launch(ctx context.Context) (P, error) {
 	if err != nil {
 		return none, err
 	}
+	k.use(proc, path)
+	return proc, nil
+}
+
+// executable is what to start: what the last upgrade said, or the configuration.
+func (k *keeper[P]) executable() (string, error) {
+	k.mu.Lock()
+	path := k.path
+	k.mu.Unlock()
+	if path != "" {
+		return path, nil
+	}
+	return k.is.path()
+}
+
+// use makes proc the current process.
+func (k *keeper[P]) use(proc P, path string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.proc, k.status.Path = proc, path
-	return proc, nil
 }
 
 // current is the process, or ErrDown or ErrClosed.
 func (k *keeper[P]) current() (P, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.currentLocked()
+}
+
+func (k *keeper[P]) currentLocked() (P, error) {
 	var none P
 	switch {
 	case k.status.State == StateClosed:
@@ -134,7 +165,8 @@ func (k *keeper[P]) supervise(proc P) {
 	pause := time.Duration(0)
 	for {
 		began := time.Now()
-		err := k.kind.follow(proc)
+		var err error
+		proc, err = k.kind.follow(proc)
 		if k.ctx.Err() != nil {
 			k.conclude(proc)
 			return
@@ -156,6 +188,7 @@ func (k *keeper[P]) supervise(proc P) {
 
 func (k *keeper[P]) conclude(proc P) {
 	k.kind.finish(proc)
+	k.retiring.Wait()
 	k.enter(StateClosed, nil)
 }
 
@@ -170,12 +203,13 @@ func (k *keeper[P]) kill(proc P, err error) error {
 // raise brings up the next process, after pause, and tries until it succeeds, or the plugin is closed: then up is false.
 func (k *keeper[P]) raise(pause time.Duration) (proc P, next time.Duration, up bool) {
 	for {
-		if !k.sleep(pause) {
+		h, ok := k.sleep(pause)
+		if !ok {
 			return proc, 0, false
 		}
 		pause = min(max(2*pause, k.is.backoffMin), k.is.backoffMax)
 		k.enter(StateStarting, nil)
-		proc, err := k.launch(k.ctx)
+		proc, err := k.next(h)
 		if err == nil {
 			k.mu.Lock()
 			k.status.Restarts++
@@ -183,6 +217,7 @@ func (k *keeper[P]) raise(pause time.Duration) (proc P, next time.Duration, up b
 			k.kind.arrived(proc)
 			k.enter(StateRunning, nil)
 			k.is.log.Info("the plugin is back", "plugin", k.is.name, "pid", proc.PID())
+			h.end(nil)
 			return proc, pause, true
 		}
 		if k.ctx.Err() != nil {
@@ -193,20 +228,30 @@ func (k *keeper[P]) raise(pause time.Duration) (proc P, next time.Duration, up b
 	}
 }
 
-func (k *keeper[P]) sleep(pause time.Duration) bool {
+// next is the process of an upgrade that came when there was none, or else a new one.
+func (k *keeper[P]) next(h *handover[P]) (P, error) {
+	if h == nil {
+		return k.launch(k.ctx)
+	}
+	k.use(h.proc, h.path)
+	k.settle(h)
+	return h.proc, nil
+}
+
+// sleep waits for pause, or until an upgrade brings a process. It returns false if the plugin is closed.
+func (k *keeper[P]) sleep(pause time.Duration) (*handover[P], bool) {
 	k.mu.Lock()
 	k.status.Next = time.Now().Add(pause)
 	k.mu.Unlock()
-	if pause == 0 {
-		return k.ctx.Err() == nil
-	}
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	select {
 	case <-k.ctx.Done():
-		return false
+		return nil, false
+	case h := <-k.handovers:
+		return h, true
 	case <-t.C:
-		return true
+		return nil, k.ctx.Err() == nil
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 	"github.com/gosrpt/gosrpt/sdk/host"
@@ -20,6 +21,9 @@ type Store struct {
 	// Under p.ops.
 	queues []*host.Queue
 	closed bool
+
+	// dead are the stores of dead processes whose I/O may not be over.
+	dead []*host.Store
 
 	open *host.Store // written under p.ops and p.mu; nil while it is not open
 }
@@ -104,7 +108,8 @@ func (s *Store) closeQueues() {
 	s.queues, s.closed = nil, true
 }
 
-// Close ends the store's queues and closes it. ctx bounds the plugin's part.
+// Close ends the store's queues and closes it. ctx bounds the plugin's part. Without a process nothing proves the end of the last
+// one's I/O: what that had of the arena stays tainted.
 func (s *Store) Close(ctx context.Context) error {
 	s.p.ops.Lock()
 	defer s.p.ops.Unlock()
@@ -139,7 +144,7 @@ func (p *Plugin) openWaiting(proc *host.Process) {
 	}
 	p.mu.Unlock()
 	for _, s := range waiting {
-		if err := s.reopen(proc); err != nil && p.ctx.Err() == nil {
+		if err := s.reopen(proc, p.cfg.Ready); err != nil && p.ctx.Err() == nil {
 			p.cfg.Log.Error("cannot open a store again", "plugin", p.cfg.Name, "error", err)
 			p.mu.Lock()
 			p.status.LastError = err.Error()
@@ -148,14 +153,15 @@ func (p *Plugin) openWaiting(proc *host.Process) {
 	}
 }
 
-// reopen opens the store in a new process. The caller holds p.ops.
-func (s *Store) reopen(proc *host.Process) error {
-	ctx, cancel := context.WithTimeout(s.p.ctx, s.p.cfg.Ready)
+// reopen opens the store in another process. The caller holds p.ops.
+func (s *Store) reopen(proc *host.Process, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(s.p.ctx, within)
 	defer cancel()
 	open, err := proc.Open(ctx, s.config)
 	if err != nil {
 		return err
 	}
+	s.fenced()
 	if err := same(s.info, open.Info()); err != nil {
 		return errors.Join(err, open.Close(ctx))
 	}
@@ -163,6 +169,7 @@ func (s *Store) reopen(proc *host.Process) error {
 		if err := open.Attach(ctx, q); err != nil {
 			// A queue that is attached and one that is not are too much to sort out: the next process gets both.
 			proc.Kill()
+			s.dead = append(s.dead, open)
 			return err
 		}
 	}
@@ -170,6 +177,22 @@ func (s *Store) reopen(proc *host.Process) error {
 	defer s.p.mu.Unlock()
 	s.open = open
 	return nil
+}
+
+// fenced follows a successful Open: nothing of an earlier process reaches the store or the arena any more. The caller holds p.ops.
+func (s *Store) fenced() {
+	for _, d := range s.dead {
+		d.Lift()
+	}
+	s.dead = nil
+}
+
+// lost notes that the process that the store was open in is dead, or has closed it. The caller holds p.ops and p.mu.
+func (s *Store) lost() {
+	if s.open != nil {
+		s.dead = append(s.dead, s.open)
+		s.open = nil
+	}
 }
 
 // same holds a store against what initiators were told of it.

@@ -20,21 +20,24 @@ var ErrHang = errors.New("the plugin hangs")
 //	fault, hang   it is killed; then as dead
 //	dead          why, is returned
 //	tick          stores that are not open are tried again
+//	upgrade       whoever has the stores then is followed
 //	close         nothing is returned
-func (p *Plugin) follow(proc *host.Process) error {
+func (p *Plugin) follow(proc *host.Process) (*host.Process, error) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	for {
 		select {
 		case <-p.ctx.Done():
-			return nil
+			return proc, nil
 		case <-proc.Dead():
-			return fmt.Errorf("the process ended: %s", proc.Ending())
+			return proc, fmt.Errorf("the process ended: %s", proc.Ending())
 		case err := <-proc.Faults():
-			return p.kill(proc, err)
+			return proc, p.kill(proc, err)
+		case h := <-p.handovers:
+			proc = p.takeOver(proc, h)
 		case <-t.C:
 			if d := proc.Stalled(); d >= p.cfg.Hang {
-				return p.kill(proc, fmt.Errorf("requests have waited for %v: %w", d, ErrHang))
+				return proc, p.kill(proc, fmt.Errorf("requests have waited for %v: %w", d, ErrHang))
 			}
 			p.openWaiting(proc)
 		}
@@ -50,7 +53,7 @@ func (p *Plugin) bury(proc *host.Process) {
 	p.mu.Lock()
 	p.proc = nil
 	for s := range p.stores {
-		s.open = nil
+		s.lost()
 	}
 	p.mu.Unlock()
 	p.ops.Unlock()

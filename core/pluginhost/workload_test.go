@@ -58,6 +58,20 @@ func (w *workload) run(t *testing.T, steps int, at func(int)) {
 	}
 }
 
+// runUntil goes on until done is closed.
+func (w *workload) runUntil(t *testing.T, done <-chan struct{}) {
+	t.Helper()
+	for {
+		select {
+		case <-done:
+			w.run(t, 0, nil)
+			return
+		default:
+			w.run(t, 4*lanes, func(int) {})
+		}
+	}
+}
+
 func turnAll(t *testing.T, w *workload, res []backstore.Result) []backstore.Result {
 	t.Helper()
 	n := turn(t, w.q, res)

@@ -10,7 +10,8 @@ import (
 // in this process. One goroutine, the reactor's, makes all calls but Close and none of them blocks.
 //
 // The Data of a request lies in the arena that the backend was opened with, and belongs to the
-// backend from Submit until its Result has been returned by Poll, or until Close has returned.
+// backend from Submit until its Result has been returned by Poll, or until Close has returned. What a process behind it had
+// when it died may be touched for longer: whoever lends the arena's memory out sees to that (ioctx.Fence).
 type Backend interface {
 	// Info describes the store.
 	Info() backstore.Info
@@ -29,4 +30,10 @@ type Backend interface {
 	Deadline() time.Time
 	// Close ends the backend. It may be called twice. Outstanding requests get no Result.
 	Close() error
+}
+
+// Canceller is a Backend that outlives the processes behind it, and may give a request to one after another.
+type Canceller interface {
+	// Cancel says that nobody waits for the request of a tag. It still ends by a Result, and soon if no process has it.
+	Cancel(tag uint64)
 }

@@ -466,3 +466,54 @@ func TestEachRequestEndsExactlyOnce(t *testing.T) {
 		}
 	}
 }
+
+// lasting is a backend that is told of what nobody waits for.
+type lasting struct {
+	store.Backend
+	cancelled []uint64
+}
+
+func (l *lasting) Cancel(tag uint64) { l.cancelled = append(l.cancelled, tag) }
+
+func TestABackendThatOutlivesItsProcessesIsToldOfCancels(t *testing.T) {
+	r := newRig(t, store.Config{})
+	r.g.Detach(r.now)
+	var tags []uint64
+	b := &lasting{Backend: r.b}
+	r.b.Plan = func(q *backstore.Request) storetest.Fault {
+		tags = append(tags, q.Tag)
+		return storetest.Fault{Hold: true}
+	}
+	if err := r.g.Attach(b); err != nil {
+		t.Fatal(err)
+	}
+	q := r.flushes(2)
+	r.turn()
+	for range 2 {
+		if r.g.Cancel(q[1]) {
+			t.Fatal("took back what the backend holds")
+		}
+	}
+	if len(b.cancelled) != 1 || b.cancelled[0] != tags[1] {
+		t.Errorf("cancelled %x of %x", b.cancelled, tags)
+	}
+	r.b.Release()
+	r.turn()
+	r.wantEnded("a:ok", "b:ok")
+}
+
+func TestWhatMustNotBeDoneTwiceGoesToNoOtherBackend(t *testing.T) {
+	r := newRig(t, store.Config{})
+	r.b.Plan = always(storetest.Fault{Hold: true, Skip: true})
+	once, again := r.request("once", backstore.OpWrite, 0, make([]byte, 512)), r.request("again", backstore.OpWrite, 512, make([]byte, 512))
+	r.submit(once, again)
+	r.turn()
+	once.Op = 200 // as an operation would be that the guard knows and that is not repeatable
+	r.g.Detach(r.now)
+	r.wantEnded("once:aborted")
+	if err := r.g.Attach(store.NewLocal(r.mem, 4)); err != nil {
+		t.Fatal(err)
+	}
+	r.turn()
+	r.wantEnded("once:aborted", "again:ok")
+}

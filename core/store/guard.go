@@ -138,6 +138,9 @@ func (g *Guard) Cancel(r *Request) bool {
 	if r.state == requestFlying && !r.abandoned {
 		r.abandoned = true
 		g.abandoned += r.changes()
+		if c, ok := g.backend.(Canceller); ok && g.Ready() {
+			c.Cancel(g.tag(r.slot))
+		}
 	}
 	if r.state != requestWaiting {
 		return false

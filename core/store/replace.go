@@ -8,8 +8,8 @@ import (
 
 // Detach takes the backend away. The caller has closed it, so that it holds no buffer any more. Its
 // requests go to the head of the queue in their old order, to wait for the next backend, and now counts for
-// those that Poll has not seen. Abandoned ones end with CodeAborted, and so does a compare and write: it may have been done,
-// and would then find its own data and call them a difference. It does nothing if there is no backend.
+// those that Poll has not seen; abandoned ones, and those that must not be done twice, end with CodeAborted: a compare and write may have
+// been done, and would then find its own data and call them a difference. It does nothing if there is no backend.
 //
 // FD changes: a guard that a reactor watches is removed from it before, and added again after.
 func (g *Guard) Detach(now time.Time) {
@@ -21,9 +21,10 @@ func (g *Guard) Detach(now time.Time) {
 	for r := g.flying.head; r != nil; {
 		next := r.next
 		g.vacate(r)
-		if r.abandoned || r.Op == backstore.OpCompareAndWrite {
+		if r.abandoned || !r.Op.Repeatable() {
 			r.abandoned = true // so that Cancel leaves it alone
 			g.flying.remove(r)
+			r.abandoned = true // so that Cancel leaves it alone
 			dropped.push(r)
 		} else {
 			r.state = requestWaiting

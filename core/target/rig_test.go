@@ -48,6 +48,7 @@ type rig struct {
 	log      *logBuffer
 	stopped  bool
 	plain    bool // the store has no faults, and allocates nothing
+	fence    ioctx.Fence
 }
 
 // logBuffer keeps log lines.
@@ -102,7 +103,7 @@ func newRig(t testing.TB, adjust ...func(*rig)) *rig {
 // addDisk puts a disk behind a LUN. The rig keeps the parts of the last one.
 func (g *rig) addDisk(lun uint16) {
 	g.t.Helper()
-	arena, err := ioctx.NewArena(ioctx.ArenaConfig{Name: "a" + string(rune('0'+lun)), Memory: make([]byte, 1<<20), Strict: true})
+	arena, err := ioctx.NewArena(ioctx.ArenaConfig{Name: "a" + string(rune('0'+lun)), Memory: make([]byte, 1<<20), Fence: g.fence, Strict: true})
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -33,9 +33,9 @@ func (p *Process) isDead() bool {
 	}
 }
 
-// Close ends the queue: when it returns, nobody touches the data of its requests, and those that were outstanding have no
-// result. A plugin that does not let go in time is killed. The goroutine that called the queue must have stopped doing
-// so, and Attach must have returned. Close may be called twice.
+// Close ends the queue: when it returns, no process touches the data of its requests, and those that were outstanding have no
+// result. A plugin that does not let go in time is killed; what it had is tainted then, see Arena.Tainted. The goroutine that
+// called the queue must have stopped doing so, and Attach must have returned. Close may be called twice.
 func (q *Queue) Close() error {
 	q.mailbox.Lock()
 	closed, owner := q.mailbox.closed, q.mailbox.owner
@@ -51,23 +51,26 @@ func (q *Queue) Close() error {
 		return nil
 	}
 	for l := range links {
-		if owner != nil && owner.drop(l) {
-			owner.evict(l)
-		}
+		let := owner != nil && owner.drop(l) && owner.evict(l)
 		l.quiesce()
+		if !let {
+			q.taint(l)
+		}
 		l.release()
 	}
 	q.link = nil
 	return q.bell.Close()
 }
 
-// evict has the process let go of a link, or kills it.
-func (p *Process) evict(l link) {
+// evict has the process let go of a link, or kills it: then let is false.
+func (p *Process) evict(l link) (let bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	if err := l.detach(ctx); err != nil {
+	err := l.detach(ctx)
+	if err != nil {
 		p.fault(err)
 		p.Kill()
 		<-p.bridge.Dead()
 	}
+	return err == nil
 }

@@ -17,8 +17,12 @@ type Counters struct {
 	Rings uint64
 	// Attached is how many processes the queue has been attached to.
 	Attached uint64
+	// Held is how many requests came while there was no process to send them to, or during a pause, and waited.
+	Held uint64
 	// Resent is how many requests were sent again to a later process.
 	Resent uint64
+	// Dropped is how many were not sent, or not again, because they were cancelled or must not be done twice.
+	Dropped uint64
 	// Expired is how many were given up because no process came in time.
 	Expired uint64
 	// Refused is how many had their data outside the arena, or were for a power that the store does not have.
@@ -28,13 +32,13 @@ type Counters struct {
 }
 
 type counters struct {
-	rings, attached, resent, expired, refused counter
-	breaches                                  [ring.Breaches]counter
+	rings, attached, held, resent, dropped, expired, refused counter
+	breaches                                                 [ring.Breaches]counter
 }
 
 func (c *counters) snapshot() Counters {
-	s := Counters{Rings: c.rings.v.Load(), Attached: c.attached.v.Load(), Resent: c.resent.v.Load(),
-		Expired: c.expired.v.Load(), Refused: c.refused.v.Load()}
+	s := Counters{Rings: c.rings.v.Load(), Attached: c.attached.v.Load(), Held: c.held.v.Load(), Resent: c.resent.v.Load(),
+		Dropped: c.dropped.v.Load(), Expired: c.expired.v.Load(), Refused: c.refused.v.Load()}
 	for i := range s.Breaches {
 		s.Breaches[i] = c.breaches[i].v.Load()
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -355,6 +356,40 @@ func TestHostilePluginNeverHurtsTheHost(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A ring of a full doorbell that blocks holds up whoever rings: other queues, too, so it must end soon.
+func TestPluginThatMakesItsDoorbellBlockIsFoundOut(t *testing.T) {
+	a := newArena(t, 1<<20)
+	p := start(t, a, func(o *host.Options) { o.Args = []string{"hostile", "jam"} })
+	q := queue(t, open(t, p, nil), host.QueueOptions{Entries: 4096})
+	found := make(chan error, 1)
+	go func() {
+		select {
+		case err := <-p.Faults():
+			found <- err
+		case <-time.After(patience):
+			found <- nil
+		}
+		p.Kill() // or a ring may wait for ever
+	}()
+	var longest time.Duration
+	for tag := uint64(0); ; tag++ {
+		select {
+		case err := <-found:
+			if !errors.Is(err, host.ErrBell) {
+				t.Errorf("fault %v, want %v", err, host.ErrBell)
+			}
+			t.Logf("the longest ring took %v", longest)
+			return
+		default:
+		}
+		q.Submit([]backstore.Request{{Tag: tag, Op: backstore.OpFlush}})
+		begin := time.Now()
+		q.Flush()
+		longest = max(longest, time.Since(begin))
+		time.Sleep(time.Millisecond) // there are only so many places in the queue to ring for
 	}
 }
 

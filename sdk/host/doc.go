@@ -3,8 +3,8 @@
 //
 // An [Arena] is the memory that data lies in. A [Process] is one life of one plugin. A [Store] is open in one
 // process. A [Queue] outlives processes: it holds the requests in flight, and is attached to a store of one process
-// after another. When a process dies, its queue keeps what was not answered and sends it again after the next Attach; all
-// operations can be repeated until they are answered.
+// after another. When a process dies, its queue keeps what was not answered and sends it again after the next Attach, if the
+// operation can be repeated and nobody has cancelled it. What the dead process had of the arena is tainted until [Store.Lift].
 //
 // [Auth] and [IOCtx] are one life of a plugin of the control plane: it is opened, asked, and watched for changes.
 //

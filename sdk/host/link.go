@@ -20,11 +20,14 @@ type link interface {
 	sleep() bool
 	// awake ends sleep; it tells whether the bell may have been rung.
 	awake() bool
+	// mapped is the store in whose process data is read and written in place; nil if none is.
+	mapped() *Store
 	// broke tells the process's owner why the link is not used any more. It does not block.
 	broke(err error)
 	// detach has the plugin let go of the data.
 	detach(ctx context.Context) error
-	// quiesce returns when nothing in this process touches the data any more. The plugin's process is dead, or has let go.
+	// quiesce returns when nothing in this process touches the data any more, nor waits for the plugin. The plugin's process is
+	// dead, or has let go.
 	quiesce()
 	// release frees what the link holds. No other call follows.
 	release()

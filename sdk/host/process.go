@@ -157,7 +157,8 @@ func (p *Process) watch() {
 }
 
 // Dead is closed when the process has ended and its queues know. Nothing of it touches the arena any more, but
-// for io_uring requests in the kernel: the next process's Open waits for those.
+// for io_uring requests in the kernel: the next process's Open waits for those, and until then the arena's bytes that they may
+// touch are tainted.
 func (p *Process) Dead() <-chan struct{} { return p.dead }
 
 // Ending tells how the process ended, once Dead is closed.

@@ -21,17 +21,18 @@ type QueueOptions struct {
 	// Entries is how many requests can be in flight, a power of two up to 4096. 0 means 128.
 	Entries uint32
 	// Hold is for how long requests wait for a process after one was lost. Then, and for new requests until
-	// there is one, the answer is CodeUnavailable. Requests that a lost process had taken wait at least until it is dead.
+	// there is one, the answer is CodeUnavailable. Requests that a lost process had taken wait at least until it is dead, and
+	// their data is tainted after the answer: see Arena.Tainted.
 	Hold time.Duration
 	// EdgeTriggered promises that FD is watched edge-triggered (EPOLLET). Poll then saves a system call at each wake-up.
 	EdgeTriggered bool
 }
 
-// Queue carries requests to one store, in one process after another. One goroutine calls Submit, Flush, Poll, Arm
-// and Deadline; none of them blocks, and none allocates but when a process is lost or won.
+// Queue carries requests to one store, in one process after another. One goroutine calls Submit, Cancel, Flush, Poll,
+// Arm and Deadline; none of them blocks, and none allocates but when a process is lost or won.
 //
 // A request's Data must lie in the arena. It belongs to the queue until Poll has returned the Result, or Close
-// has returned.
+// has returned, and is not to be used for anything else before Arena.Tainted says no.
 type Queue struct {
 	info   backstore.Info
 	memory *Arena
@@ -50,6 +51,9 @@ type Queue struct {
 	since time.Time // without a working link since; zero with one, and before the first
 	done  [64]ring.Done
 	slept bool
+	// paused: nothing is sent although there is a link; quiet, if not nil, is closed when nothing is under way any more.
+	paused bool
+	quiet  chan struct{}
 
 	mail    atomic.Bool
 	mailbox mailbox
@@ -64,6 +68,8 @@ type slot struct {
 	again bool           // a lost process had it
 	code  backstore.Code // of an ended one
 	at    uint32         // of a miscompare
+	// cancelled: nobody waits for it.
+	cancelled bool
 }
 
 type slotState uint8
@@ -81,8 +87,10 @@ const (
 // mailbox is how the goroutine that supervises processes talks to the one that calls the queue.
 type mailbox struct {
 	sync.Mutex
-	next   link   // to use from now on
-	gone   []link // whose process is dead
+	next   link          // to use from now on
+	gone   []link        // whose process is dead, or has let go
+	pause  chan struct{} // to be closed when nothing is under way
+	resume bool
 	closed bool
 	// owner is the process attached to last, generation how many there have been.
 	owner      *Process
@@ -148,15 +156,19 @@ func (q *Queue) take(r *backstore.Request) {
 	case r.Op > backstore.OpFlush && q.refuses(r) != backstore.CodeOK:
 		q.count.refused.add(1)
 		q.end(n, q.refuses(r))
-	case q.working():
+	case q.sending():
 		q.send(n)
 	case q.expired():
 		q.count.expired.add(1)
 		q.end(n, backstore.CodeUnavailable)
+	default:
+		q.count.held.add(1)
 	}
 }
 
 func (q *Queue) working() bool { return q.link != nil && !q.sick }
+
+func (q *Queue) sending() bool { return q.working() && !q.paused }
 
 func (q *Queue) send(n uint32) {
 	s := &q.slots[n]
@@ -191,7 +203,10 @@ func (q *Queue) Poll(res []backstore.Result) int {
 	if q.working() {
 		n = q.pollLink(res)
 	}
-	if !q.working() {
+	if q.quiet != nil {
+		q.settle()
+	}
+	if !q.sending() {
 		q.expire()
 	}
 	for n < len(res) && len(q.ended) > 0 {
@@ -256,7 +271,7 @@ func (q *Queue) wakeUp() {
 
 // Deadline is when Poll must be called at the latest: the end of waiting for a process. Zero means never.
 func (q *Queue) Deadline() time.Time {
-	if q.working() || len(q.free)+len(q.ended) == len(q.slots) || !q.anyHeld() {
+	if q.sending() || len(q.free)+len(q.ended) == len(q.slots) || !q.anyHeld() {
 		return time.Time{}
 	}
 	return q.since.Add(q.opt.Hold)

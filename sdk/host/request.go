@@ -76,9 +76,6 @@ func flagsOf(op backstore.Op) backstore.Flags {
 	return backstore.FUA
 }
 
-// repeatable tells whether a request whose process died may be sent again: whether doing it twice is doing it once.
-func repeatable(op backstore.Op) bool { return op != backstore.OpCompareAndWrite }
-
 // checkMiscompare is the ring's check of a miscompare, for an answer that came another way.
 func checkMiscompare(r *backstore.Request, at uint32) error {
 	switch {

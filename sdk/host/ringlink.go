@@ -18,14 +18,15 @@ type ringLink struct {
 	bell  *shm.Event // the plugin's doorbell
 	rings *counter
 	p     *Process
+	store *Store
 	id    uint64 // the plugin's name for it
 
 	stuck uint64 // of pulse
 }
 
 // newRingLink makes the memory of a ring, which one process gets and no other ever.
-func newRingLink(entries, generation uint32, rings *counter, p *Process) (*ringLink, error) {
-	l := &ringLink{rings: rings, p: p}
+func newRingLink(entries, generation uint32, rings *counter, s *Store) (*ringLink, error) {
+	l := &ringLink{rings: rings, p: s.p, store: s}
 	if err := l.create(entries, generation); err != nil {
 		l.release()
 		return nil, err
@@ -68,6 +69,8 @@ func (l *ringLink) sleep() bool { return l.ring.Sleep() }
 
 func (l *ringLink) awake() bool { return l.ring.Awake() }
 
+func (l *ringLink) mapped() *Store { return l.store }
+
 func (l *ringLink) broke(err error) { l.p.fault(err) }
 
 func (l *ringLink) detach(ctx context.Context) error {
@@ -75,7 +78,8 @@ func (l *ringLink) detach(ctx context.Context) error {
 	return errors.Join(err, failed("let go of a queue", r.GetError()))
 }
 
-func (l *ringLink) quiesce() {}
+// quiesce frees the doorbell: a plugin that made it block, and then died, has left nobody who would.
+func (l *ringLink) quiesce() { l.bell.Free() }
 
 func (l *ringLink) release() {
 	var err error

@@ -106,6 +106,9 @@ func (l *slowLink) fail(err error) {
 	l.wake()
 }
 
+// mapped is nil: data is copied here, and the plugin has none of the arena.
+func (l *slowLink) mapped() *Store { return nil }
+
 func (l *slowLink) broke(err error) { l.p.fault(err) }
 
 func (l *slowLink) detach(context.Context) error {

@@ -14,6 +14,8 @@ type Store struct {
 	p    *Process
 	id   uint64
 	info backstore.Info
+	// lifted is under the arena's taints' lock.
+	lifted bool
 }
 
 // Open opens the store that config describes. ctx bounds that; it includes the wait until no I/O of an earlier
@@ -80,7 +82,8 @@ func (s *Store) NewQueue(ctx context.Context, o QueueOptions) (*Queue, error) {
 	return q, nil
 }
 
-// Attach makes q carry its requests to this store. The process that q was attached to before must be dead.
+// Attach makes q carry its requests to this store. The process that q was attached to before must be dead, or have let go of it: see
+// Detach.
 func (s *Store) Attach(ctx context.Context, q *Queue) error {
 	if q.memory != s.p.arena {
 		return errArena
@@ -105,7 +108,7 @@ func (s *Store) connect(ctx context.Context, q *Queue, generation uint32) (link,
 	if !s.p.ring {
 		return newSlowLink(s, q), nil
 	}
-	l, err := newRingLink(q.opt.Entries, generation, &q.count.rings, s.p)
+	l, err := newRingLink(q.opt.Entries, generation, &q.count.rings, s)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +134,7 @@ func (p *Process) adopt(l link, q *Queue) error {
 	defer p.mu.Unlock()
 	err := errDead
 	if !p.gone {
-		err = q.post(func(m *mailbox) { m.next = l })
+		err = q.post(func(m *mailbox) { m.follow(l) })
 	}
 	if err != nil {
 		l.quiesce()

@@ -9,7 +9,7 @@ import (
 	"github.com/gosrpt/gosrpt/sdk/internal/ring"
 )
 
-// Succession of links: how a queue goes from one process to the next.
+// Succession of links: how a queue goes from one process, which has died, to the next. See pause.go for one that lives.
 //
 //	state      event                 then
 //	none       next                  working: held requests are sent
@@ -36,8 +36,8 @@ func (q *Queue) post(f func(*mailbox)) error {
 // readMail does not drain the bell: only Poll may, which looks for everything that the bell may have been rung for.
 func (q *Queue) readMail() {
 	q.mailbox.Lock()
-	gone, next := q.mailbox.gone, q.mailbox.next
-	q.mailbox.gone, q.mailbox.next = nil, nil
+	gone, next, pause, resume := q.mailbox.gone, q.mailbox.next, q.mailbox.pause, q.mailbox.resume
+	q.mailbox.gone, q.mailbox.next, q.mailbox.pause, q.mailbox.resume = nil, nil, nil, false
 	q.mail.Store(false)
 	q.mailbox.Unlock()
 	for _, l := range gone {
@@ -49,6 +49,13 @@ func (q *Queue) readMail() {
 	if next != nil {
 		q.adopt(next)
 	}
+	if pause != nil {
+		q.pause(pause)
+	}
+	if resume {
+		q.resume()
+	}
+	q.settle()
 }
 
 // lose lets go of a link whose process is dead. What it had finished is still taken, by the same checks as ever, and waits in ended.
@@ -64,16 +71,44 @@ func (q *Queue) lose(l link) {
 				break
 			}
 		}
+		q.taint(l)
 		q.link = nil
 		q.down()
 		q.sick = false
 		for n := range q.slots {
 			if q.slots[n].state == slotSent {
-				q.slots[n].state, q.slots[n].again = slotHeld, true
+				q.keep(uint32(n))
 			}
 		}
 	}
 	l.release()
+}
+
+// keep holds a request that a lost process had, for the next one, unless it must not be done twice or nobody waits for it.
+func (q *Queue) keep(n uint32) {
+	s := &q.slots[n]
+	if s.cancelled || !s.req.Repeatable() {
+		q.count.dropped.add(1)
+		q.end(n, backstore.CodeAborted)
+		return
+	}
+	s.state, s.again = slotHeld, true
+}
+
+// Cancel says that nobody waits for the request of a tag any more. It ends as ever, but no other process than the one that
+// has it now ever gets it: one that no process has, or whose process dies, ends with CodeAborted.
+func (q *Queue) Cancel(tag uint64) {
+	for n := range q.slots {
+		s := &q.slots[n]
+		switch {
+		case s.req.Tag != tag:
+		case s.state == slotHeld:
+			q.count.dropped.add(1)
+			q.end(uint32(n), backstore.CodeAborted)
+		case s.state == slotSent:
+			s.cancelled = true
+		}
+	}
 }
 
 func (q *Queue) down() {
@@ -82,10 +117,15 @@ func (q *Queue) down() {
 	}
 }
 
-// adopt sends everything that is held over a new link, in the order in which it was submitted.
+// adopt sends everything that is held over a new link.
 func (q *Queue) adopt(l link) {
-	q.link, q.since = l, time.Time{}
+	q.link, q.since, q.paused = l, time.Time{}, false
 	q.count.attached.add(1)
+	q.sendHeld()
+}
+
+// sendHeld sends what is held, in the order in which it was submitted.
+func (q *Queue) sendHeld() {
 	var held []uint32
 	for n := range q.slots {
 		if q.slots[n].state == slotHeld {
@@ -99,16 +139,12 @@ func (q *Queue) adopt(l link) {
 		return 1
 	})
 	for _, n := range held {
-		if q.slots[n].again && !repeatable(q.slots[n].req.Op) {
-			q.end(n, backstore.CodeAborted)
-			continue
-		}
 		if q.slots[n].again {
 			q.count.resent.add(1)
 		}
 		q.send(n)
 	}
-	l.flush()
+	q.link.flush()
 }
 
 // fault stops the use of a link that cannot be trusted. Its process's owner is told, and kills it.

@@ -282,10 +282,10 @@ func TestPluginRefusesWhatLiesOutsideTheArena(t *testing.T) {
 		{"no operation", Entry{}, false},
 		{"an unknown operation", Entry{Op: opWriteSame + 1}, false},
 		{"the greatest unmap", Entry{Op: opUnmap, Offset: 1, Extent: 1<<63 - 2, Arena: ^uint64(0), Length: 7}, true},
-		{"an unmap that overflows", which the store answers", Entry{Op: opUnmap, Offset: 1, Extent: 1<<63 - 1}, true},
-		{"an extent that overflows 64 bits", which the store answers", Entry{Op: opWriteZeroes, Offset: 512, Extent: ^uint64(0) - 511}, true},
+		{"an unmap that overflows, which the store answers", Entry{Op: opUnmap, Offset: 1, Extent: 1<<63 - 1}, true},
+		{"an extent that overflows 64 bits, which the store answers", Entry{Op: opWriteZeroes, Offset: 512, Extent: ^uint64(0) - 511}, true},
 		{"a block to write outside the arena", Entry{Op: opWriteSame, Arena: arenaSize, Length: 512, Extent: 512}, false},
-		{"an extent of a write that overflows", which the store answers", Entry{Op: opWriteSame, Length: 512, Offset: 512, Extent: 1 << 63}, true},
+		{"an extent of a write that overflows, which the store answers", Entry{Op: opWriteSame, Length: 512, Offset: 512, Extent: 1 << 63}, true},
 		{"a comparison outside the arena", Entry{Op: opCompareAndWrite, Arena: arenaSize - 512, Length: 1024}, false},
 		{"a flush with rubbish", Entry{Op: opFlush, Arena: ^uint64(0), Length: ^uint32(0)}, true},
 	} {

@@ -49,11 +49,24 @@ func (e *Event) Ring() {
 	e.rings.Add(1)
 }
 
-// Stuck tells whether the Ring that was in progress when Stuck returned last still is. last is what it returned
-// then, 0 at first. Any goroutine may ask.
+// Stuck tells whether the Ring that was in progress when Stuck returned last still is because the counter is full, which
+// only a peer can have brought about: a Ring whose thread merely has no processor is not stuck. last is what it returned then, 0
+// at first. Any goroutine may ask.
 func (e *Event) Stuck(last uint64) (now uint64, stuck bool) {
 	now = e.rings.Load()
-	return now, now == last && now&1 == 1
+	return now, now == last && now&1 == 1 && e.full()
+}
+
+func (e *Event) full() bool {
+	p := [1]unix.PollFd{{Fd: int32(e.fd), Events: unix.POLLOUT}}
+	n, err := unix.Poll(p[:], 0)
+	return err == nil && n == 0
+}
+
+// Free ends a Ring that blocks, and keeps later ones from blocking. The peer must be gone: it could undo that.
+func (e *Event) Free() {
+	_ = unix.SetNonblock(e.fd, true) // a descriptor that is there has flags
+	e.Drain()
 }
 
 // Close closes the descriptor.

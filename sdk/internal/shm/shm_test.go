@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"runtime"
 	"testing"
 	"time"
 
@@ -278,5 +279,49 @@ func TestChannelRefusesAMalformedMessage(t *testing.T) {
 	defer near.Close()
 	if err := near.Send(1, time.Now().Add(time.Second), make([]int, maxDescriptors+1)...); err == nil {
 		t.Error("nine descriptors were sent")
+	}
+}
+
+func TestRingThatBlocksIsFreedWhenThePeerIsGone(t *testing.T) {
+	e, err := NewEvent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	full := [8]byte{0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+	for range 2 {
+		if _, err := unix.Write(e.FD(), full[:]); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.SetNonblock(e.FD(), false); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() { e.Ring(); close(done) }()
+		for e.rings.Load()&1 == 0 {
+			runtime.Gosched()
+		}
+		e.Free()
+		<-done
+		e.Drain()
+	}
+	if _, err := unix.Write(e.FD(), full[:]); err != nil {
+		t.Fatal(err)
+	}
+	e.Ring() // does not block
+}
+
+// A busy machine can keep a ring's thread from going on for any time. That is nobody's fault.
+func TestRingWhoseThreadHasNoProcessorIsNotStuck(t *testing.T) {
+	e, err := NewEvent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	e.Ring()
+	e.rings.Add(1) // a ring has begun
+	seen, _ := e.Stuck(0)
+	if _, stuck := e.Stuck(seen); stuck {
+		t.Error("stuck although the counter has room")
 	}
 }

@@ -32,7 +32,11 @@ func main() {
 	case len(os.Args) > 1:
 		misbehave(os.Args[1])
 	}
-	plugin.ServeBackstore(opener{})
+	o := opener{}
+	if len(os.Args) > 1 {
+		o.how = os.Args[1]
+	}
+	plugin.ServeBackstore(o)
 }
 
 // misbehave does what plugins do in the wild.
@@ -82,13 +86,30 @@ func misbehave(how string) {
 	}
 }
 
-type opener struct{}
+// opener opens stores; how is what goes wrong with that: no-open, die-open, hang-open, or other-store for half of it.
+type opener struct{ how string }
+
+// begin does what goes wrong before anything is opened.
+func (o opener) begin() error {
+	switch o.how {
+	case "no-open":
+		return errors.New("this plugin opens nothing")
+	case "die-open":
+		os.Exit(4)
+	case "hang-open":
+		select {}
+	}
+	return nil
+}
 
 // Open opens a store. Keys: path, blocks, block-size, mode (call or submit), concurrency, delay (a duration for
 // each call), close-delay (the same for Close, which then makes the file path.closed), read-only, fail (a code for each request), environment (returned as the serial), try (system
-// calls, whose outcome is the serial), print (a line for stderr), powers (it has all of them).
-func (opener) Open(ctx context.Context, config map[string]string) (backstore.Store, error) {
+// calls, whose outcome is the serial), print (a line for stderr), powers (it has all of them), gate (a file: while there is one, requests wait).
+func (o opener) Open(ctx context.Context, config map[string]string) (backstore.Store, error) {
 	s := &store{info: backstore.Info{BlockSize: 512, Blocks: 2048, WriteCache: true, FUA: true}}
+	if err := o.begin(); err != nil {
+		return nil, err
+	}
 	mode, powers := "call", false
 	for k, v := range config {
 		var err error
@@ -121,6 +142,8 @@ func (opener) Open(ctx context.Context, config map[string]string) (backstore.Sto
 			s.info.Serial, err = try(v)
 		case "powers":
 			powers, err = strconv.ParseBool(v)
+		case "gate":
+			s.gate = v
 		case "environment":
 			s.info.Serial = strings.Join(os.Environ(), "\n")
 		default:
@@ -129,6 +152,9 @@ func (opener) Open(ctx context.Context, config map[string]string) (backstore.Sto
 		if err != nil {
 			return nil, &backstore.Error{Code: backstore.CodeInvalid, Err: fmt.Errorf("%s=%q: %w", k, v, err)}
 		}
+	}
+	if o.how == "other-store" {
+		s.info.Blocks /= 2
 	}
 	if err := s.open(ctx); err != nil {
 		return nil, err
@@ -150,6 +176,7 @@ type store struct {
 	path       string
 	delay      time.Duration
 	closeDelay time.Duration
+	gate       string
 	fail       backstore.Code
 	file       *os.File
 	data       []byte
@@ -185,6 +212,12 @@ func (s *store) Info() backstore.Info { return s.info }
 func (s *store) begin() error {
 	if s.delay > 0 {
 		time.Sleep(s.delay)
+	}
+	for s.gate != "" {
+		if _, err := os.Stat(s.gate); err != nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
 	}
 	if s.fail != 0 {
 		return &backstore.Error{Code: s.fail}

@@ -143,6 +143,9 @@ func (p *Process) RPC() backstorepb.BackstoreClient { return p.rpc }
 // Channel carries descriptors to the process.
 func (p *Process) Channel() *shm.Channel { return p.channel }
 
+// Protocol is the major version that both sides speak.
+func (p *Process) Protocol() int { return p.client.NegotiatedVersion() }
+
 // PID is the process's number.
 func (p *Process) PID() int { return p.run.pid() }
 

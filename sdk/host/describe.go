@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -38,6 +39,9 @@ type About struct {
 	Described   bool
 }
 
+// describedTime is how long a plugin that was only described has to end.
+const describedTime = 5 * time.Second
+
 // Describe starts a plugin of any kind, asks it what it is, and ends it. Config counts for nothing. ctx bounds it.
 func Describe(ctx context.Context, o ControlOptions) (About, error) {
 	if o.Log == nil {
@@ -52,7 +56,10 @@ func Describe(ctx context.Context, o ControlOptions) (About, error) {
 		b.Kill()
 		err = fmt.Errorf("plugin %s: %w", o.Path, err)
 	}
-	b.Stop(ctx)
+	// It has opened nothing, and so has nothing to finish.
+	end, cancel := context.WithTimeout(ctx, describedTime)
+	defer cancel()
+	b.Stop(end)
 	return a, err
 }
 

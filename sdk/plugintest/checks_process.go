@@ -175,11 +175,10 @@ type opened interface {
 	Kill()
 }
 
-func (r *run) opened() opened {
+func (r *run) opened(config map[string]string) opened {
 	r.Helper()
 	ctx := r.within(startTime)
-	o := r.o.control()
-	o.Config = r.config(r.TB)
+	o := r.controlWith(config)
 	var p opened
 	var err error
 	switch r.about.Kind {
@@ -200,7 +199,7 @@ func (r *run) opened() opened {
 }
 
 func checkShutdown(r *run) {
-	p := r.opened()
+	p := r.opened(r.config(r.TB))
 	begin := time.Now()
 	p.Close(r.within(endTime))
 	if s := p.Ending(); s != "exit status 0" {

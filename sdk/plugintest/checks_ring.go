@@ -85,6 +85,9 @@ func checkHostileEntries(r *run) {
 	r.needRing()
 	h := r.hostile()
 	for _, l := range lies {
+		if r.Failed() {
+			return
+		}
 		q := h.queue(8)
 		l.tell(h, q)
 		told := eventually(r.TB, 5*time.Second, func() bool { return h.broken(q.id) != "" || h.dead() })

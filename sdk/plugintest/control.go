@@ -18,12 +18,11 @@ var ofControl = []check{
 }
 
 func checkControlKill(r *run) {
-	o := r.o.control()
-	o.Config = r.config(r.TB)
-	p := r.opened()
+	config := r.config(r.TB)
+	p := r.opened(config)
 	p.Kill()
 	p.Close(r.within(endTime))
-	if err := r.tryOpen(o.Config); err != nil {
+	if err := r.tryOpen(config); err != nil {
 		r.Error(err)
 	}
 }

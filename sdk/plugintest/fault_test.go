@@ -26,6 +26,7 @@ func TestPluginWithoutTheSDKPasses(t *testing.T) {
 var faults = map[string]string{
 	"waits":       "process: started by hand it says so and exits",
 	"noisy":       "process: the handshake is all that stdout carries",
+	"unhealthy":   "process: its health service answers",
 	"fickle":      "process: describing itself has no effect and the same answer",
 	"undeclared":  "process: the declared settings are in order",
 	"modest":      "process: a required setting that is missing is named",
@@ -98,6 +99,19 @@ func TestWhatIsNoPluginCannotBeStarted(t *testing.T) {
 		var start *plugintest.StartError
 		if !errors.As(err, &start) {
 			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// TestControlPluginThatStaysOpenIsFound: its file says that it is open, for ever after kill -9.
+func TestControlPluginThatStaysOpenIsFound(t *testing.T) {
+	o := plugintest.Options{
+		Path: filepath.Join(built, "testcontrol"), Args: []string{"ioctx"}, Config: map[string]string{"once": "{tmp}/open"},
+		Match: regexp.MustCompile("again after kill"),
+	}
+	for name, r := range check(t, o) {
+		if r.Status != conformance.Failed {
+			t.Errorf("%s: %+v", name, r)
 		}
 	}
 }

@@ -146,11 +146,17 @@ func (k *kit) config(t testing.TB) map[string]string {
 			t.Fatal(err)
 		}
 	}
+	config := k.inDir(k.tmp)
+	k.shell(t, k.o.Prepare)
+	return config
+}
+
+// inDir is the configuration in a directory.
+func (k *kit) inDir(dir string) map[string]string {
 	config := map[string]string{}
 	for key, v := range k.o.Config {
-		config[key] = strings.ReplaceAll(v, placeholder, k.tmp)
+		config[key] = strings.ReplaceAll(v, placeholder, dir)
 	}
-	k.shell(t, k.o.Prepare)
 	return config
 }
 

@@ -31,7 +31,7 @@ func run(m *testing.M) int {
 	built = dir
 	const module = "github.com/gosrpt/gosrpt/"
 	build := exec.Command("go", "build", "-o", dir, module+"plugins/backstore-file", module+"plugins/auth", module+"plugins/ioctx",
-		module+"sdk/internal/testplugin", module+"sdk/internal/testbare")
+		module+"sdk/internal/testplugin", module+"sdk/internal/testbare", module+"sdk/internal/testcontrol")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the plugins: %v\n%s", err, out)
 		return 1

@@ -6,14 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
 
 	"github.com/gosrpt/gosrpt/sdk/internal/bridge"
 	"github.com/gosrpt/gosrpt/sdk/internal/shm"
@@ -46,6 +49,9 @@ func main() {
 		os.Exit(1)
 	}
 	go s.receive(c)
+	if fault("unhealthy") {
+		serveAlone(s)
+	}
 	bridge.Serve(s)
 	if fault("stubborn") {
 		select {}
@@ -54,6 +60,18 @@ func main() {
 		os.Exit(4)
 	}
 	s.end()
+}
+
+// serveAlone serves the contract and nothing beside it.
+func serveAlone(s *server) {
+	l, err := net.Listen("unix", filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "s"))
+	if err != nil {
+		panic(err)
+	}
+	g := grpc.NewServer()
+	backstorepb.RegisterBackstoreServer(g, s)
+	fmt.Printf("1|1|unix|%s|grpc|\n", l.Addr())
+	_ = g.Serve(l)
 }
 
 // server is the control plane.

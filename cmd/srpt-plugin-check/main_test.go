@@ -73,7 +73,7 @@ func TestReportIsOneDocument(t *testing.T) {
 		t.Fatalf("%d, %v\n%s%s", code, err, out, errs)
 	}
 	if d.Summary.Run != len(d.Checks) || d.Summary.Passed == 0 || d.Summary.Skipped == 0 || d.About.Kind != "backstore" ||
-		d.About.Protocol != 1 || !d.About.Ring || d.About.Description == nil || d.About.Description.Settings[0].Key != "path" {
+		d.About.Protocol != 1 || !d.About.Ring || !d.About.Described || d.About.Settings[0].Key != "path" {
 		t.Errorf("%+v", d)
 	}
 	for _, c := range d.Checks {

@@ -10,38 +10,19 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/gosrpt/gosrpt/cmd/internal/about"
 	"github.com/gosrpt/gosrpt/sdk/conformance"
-	"github.com/gosrpt/gosrpt/sdk/host"
 	"github.com/gosrpt/gosrpt/sdk/plugintest"
-	"github.com/gosrpt/gosrpt/sdk/schema"
 )
 
 // document is the report as JSON.
 type document struct {
 	Plugin  string               `json:"plugin"`
-	About   about                `json:"about"`
+	About   about.Plugin         `json:"about"`
 	Checks  []conformance.Result `json:"checks"`
 	Summary conformance.Count    `json:"summary"`
 	Begun   time.Time            `json:"begun"`
 	Seconds float64              `json:"seconds"`
-}
-
-// about is what the plugin says of itself.
-type about struct {
-	Kind        string              `json:"kind"`
-	Runtime     string              `json:"runtime"`
-	Protocol    int                 `json:"protocol"`
-	Ring        bool                `json:"ring"`
-	Transfer    bool                `json:"transfer"`
-	Description *schema.Description `json:"description,omitempty"`
-}
-
-func aboutOf(a host.About) about {
-	out := about{Kind: a.Kind, Runtime: a.Runtime, Protocol: a.Protocol, Ring: a.Ring, Transfer: a.Transfer}
-	if a.Described {
-		out.Description = &a.Description
-	}
-	return out
 }
 
 func (f *flags) run(ctx context.Context, o plugintest.Options, out, errs io.Writer) error {
@@ -73,7 +54,7 @@ func (f *flags) run(ctx context.Context, o plugintest.Options, out, errs io.Writ
 	}
 	n := conformance.CountOf(r.Results)
 	if f.output == "json" {
-		err = write(out, document{Plugin: o.Path, About: aboutOf(r.About), Checks: r.Results, Summary: n, Begun: r.Begun, Seconds: r.Took.Seconds()})
+		err = write(out, document{Plugin: o.Path, About: about.Of(r.About), Checks: r.Results, Summary: n, Begun: r.Begun, Seconds: r.Took.Seconds()})
 	} else {
 		fmt.Fprintln(out, n)
 	}

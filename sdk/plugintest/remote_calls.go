@@ -8,11 +8,34 @@ import (
 
 // What a remote store does, one request at a time. The powers count as far as the plugin has declared them.
 
-// Info is what the plugin said when it opened the store.
-func (r *remote) Info() backstore.Info { return r.info }
+// Info is what the plugin said when it opened the store, less the powers that this kit has no way to.
+func (r *remote) Info() backstore.Info {
+	i := r.info
+	i.Powers = r.Powers()
+	return i
+}
 
-// Powers are those that the plugin has declared and that travel as requests.
-func (r *remote) Powers() backstore.Powers { return r.info.Powers }
+// Powers are those that the plugin has declared and that can be asked for here. Sanitize cannot: it wants the store without a queue.
+func (r *remote) Powers() backstore.Powers {
+	can := backstore.PowerUnmap | backstore.PowerWriteZeroes | backstore.PowerCompareAndWrite | backstore.PowerWriteSame
+	if _, ok := any(r.store).(backstore.Resizer); ok {
+		can |= backstore.PowerResize
+	}
+	if _, ok := any(r.store).(backstore.HealthReporter); ok {
+		can |= backstore.PowerHealth
+	}
+	return r.info.Powers & can
+}
+
+// WatchSize implements backstore.Resizer.
+func (r *remote) WatchSize(ctx context.Context, changed func(backstore.Info)) error {
+	return any(r.store).(backstore.Resizer).WatchSize(ctx, changed)
+}
+
+// Health implements backstore.HealthReporter.
+func (r *remote) Health(ctx context.Context) (backstore.Health, error) {
+	return any(r.store).(backstore.HealthReporter).Health(ctx)
+}
 
 // Read implements backstore.Store.
 func (r *remote) Read(ctx context.Context, p []byte, off int64) error {

@@ -85,29 +85,38 @@ func passes(t *testing.T, got map[string]conformance.Result, mayskip ...string) 
 // undeclared are the checks of what a plugin declares about its settings.
 const undeclared = "setting"
 
-func TestFilePluginPasses(t *testing.T) {
-	passes(t, check(t, plugintest.Options{
-		Path:     filepath.Join(built, "backstore-file"),
+type optionsOf = plugintest.Options
+
+// filePlugin, authPlugin and ioctxPlugin are how the plugins of a directory are checked.
+
+func filePlugin(dir string) optionsOf {
+	return optionsOf{
+		Path:     filepath.Join(dir, "backstore-file"),
 		Config:   map[string]string{"path": "{tmp}/disk", "size": "4MiB"},
 		ReadOnly: map[string]string{"read_only": "true"},
-	}), undeclared)
+	}
 }
 
-func TestAuthPluginPasses(t *testing.T) {
-	id := func(last byte) auth.ID { return auth.ID{0x11, 15: last} }
+func authPlugin(dir string) optionsOf {
 	const list = "hosts:\n- {name: web, initiators: ['port_id:0x11000000000000000000000000000001'], luns: all}\n"
-	passes(t, check(t, plugintest.Options{
-		Path:    filepath.Join(built, "auth"),
+	return optionsOf{
+		Path:    filepath.Join(dir, "auth"),
 		Config:  map[string]string{"list": "{tmp}/list.yaml"},
 		Prepare: "cat > {tmp}/list.yaml <<END\n" + list + "END\n",
 		Change:  "echo 'hosts: []' > {tmp}/new && mv {tmp}/new {tmp}/list.yaml",
-		Allowed: auth.Login{Initiator: id(1)},
+		Allowed: auth.Login{Initiator: auth.ID{0x11, 15: 1}},
 		Denied:  &auth.Login{Initiator: auth.ID{0x22}},
-	}), undeclared)
+	}
 }
 
+func ioctxPlugin(dir string) optionsOf {
+	return optionsOf{Path: filepath.Join(dir, "ioctx"), Config: map[string]string{"credits": "32"}}
+}
+
+func TestFilePluginPasses(t *testing.T) { passes(t, check(t, filePlugin(built)), undeclared) }
+
+func TestAuthPluginPasses(t *testing.T) { passes(t, check(t, authPlugin(built)), undeclared) }
+
 func TestIOCtxPluginPasses(t *testing.T) {
-	passes(t, check(t, plugintest.Options{
-		Path: filepath.Join(built, "ioctx"), Config: map[string]string{"credits": "32"},
-	}), undeclared, "pressure", "a change is told")
+	passes(t, check(t, ioctxPlugin(built)), undeclared, "pressure", "a change is told")
 }

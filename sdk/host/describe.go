@@ -90,9 +90,6 @@ func about(ctx context.Context, b *bridge.Process) (About, error) {
 	return a, nil
 }
 
-// Description is what the plugin says about itself; false if it says nothing.
-func (p *Process) Description() (schema.Description, bool) { return descriptionOf(p.described) }
-
 // maxSettings is how many settings are shown.
 const maxSettings = 1000
 

@@ -15,7 +15,6 @@ import (
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 	"github.com/gosrpt/gosrpt/sdk/internal/bridge"
 	backstorepb "github.com/gosrpt/gosrpt/sdk/proto/backstore/v1"
-	pluginpb "github.com/gosrpt/gosrpt/sdk/proto/plugin/v1"
 )
 
 // Options say which plugin to start.
@@ -41,9 +40,7 @@ type Process struct {
 	ring   bool
 	stream bool
 	about  string
-	// described is the plugin's word on itself; nil if it has none.
-	described *pluginpb.Description
-	token     atomic.Uint64
+	token  atomic.Uint64
 	// stalled is the watchdog's last measure, in nanoseconds.
 	stalled atomic.Int64
 	dead    chan struct{}
@@ -82,7 +79,7 @@ func (p *Process) greet(ctx context.Context, slow bool) error {
 	if err != nil {
 		return fmt.Errorf("it does not describe itself; is it a backstore plugin? %w", err)
 	}
-	p.ring, p.stream, p.about, p.described = d.Ring && !slow, d.Transfer, d.Runtime, d.Description
+	p.ring, p.stream, p.about = d.Ring && !slow, d.Transfer, d.Runtime
 	if !p.ring {
 		return nil
 	}

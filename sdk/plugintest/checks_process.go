@@ -26,6 +26,7 @@ var anyKind = []check{
 	{"its health service answers", checkHealthService},
 	{"describing itself has no effect and the same answer", checkDescribe},
 	{"the declared settings are in order", checkSchema},
+	{"a setting that is unknown is refused by name", checkUnknown},
 	{"a required setting that is missing is named", checkRequired},
 	{"a value that a setting cannot have is refused by name", checkValues},
 	{"SIGTERM and SIGINT do not end it", checkSignals},

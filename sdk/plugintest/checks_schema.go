@@ -31,16 +31,27 @@ func checkSchema(r *run) {
 	}
 }
 
-// refuses opens a configuration that must be refused by an error that names key.
+// refuses opens a configuration that must be refused by an error that names key. It asks the process itself: a host holds a
+// configuration against the declared settings before it asks.
 func (r *run) refuses(config map[string]string, key, why string) {
 	r.Helper()
-	err := r.tryOpen(config)
+	p := r.raw()
+	defer p.end()
+	err := r.openRaw(p.conn, config)
 	switch {
 	case err == nil:
 		r.Errorf("%s: Open takes it %s", key, why)
 	case !strings.Contains(err.Error(), key):
 		r.Errorf("%s: the error %s does not name it: %v", key, why, err)
 	}
+}
+
+// checkUnknown needs no declaration: no contract lets an unknown key pass.
+func checkUnknown(r *run) {
+	const key = "no-such-key-of-any-plugin"
+	config := r.config(r.TB)
+	config[key] = "1"
+	r.refuses(config, key, "although nobody has such a setting")
 }
 
 func checkRequired(r *run) {

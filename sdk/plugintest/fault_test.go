@@ -31,7 +31,7 @@ var faults = map[string]string{
 	"undeclared":  "process: the declared settings are in order",
 	"modest":      "process: a required setting that is missing is named",
 	"lax":         "process: a value that a setting cannot have is refused by name",
-	"open-minded": "ring: an unknown key is refused by name",
+	"open-minded": "process: a setting that is unknown is refused by name",
 	"mortal":      "process: SIGTERM and SIGINT do not end it",
 	"stubborn":    "process: Shutdown ends it in order within 10 s",
 	"failing":     "process: Shutdown ends it in order within 10 s",

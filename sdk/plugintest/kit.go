@@ -92,6 +92,9 @@ func (k *kit) contract(prefix string, slow bool) (out []conformance.Check) {
 	s := &shared{kit: k, slow: slow}
 	k.shared = append(k.shared, s)
 	subject := backstoretest.Subject{Backstore: s, Config: k.config, Volatile: k.o.Volatile}
+	if k.about.Described {
+		subject.Backstore = describedShared{s}
+	}
 	if add := k.readOnly(); add != nil {
 		subject.ReadOnly = func(config map[string]string) map[string]string {
 			c := maps.Clone(config)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 	"github.com/gosrpt/gosrpt/sdk/host"
+	"github.com/gosrpt/gosrpt/sdk/schema"
 )
 
 // arenaSize is the memory that the data of a check's requests lies in.
@@ -124,6 +125,12 @@ func (s *shared) Open(ctx context.Context, config map[string]string) (backstore.
 	}
 	return r, nil
 }
+
+// describedShared is one whose plugin describes itself.
+type describedShared struct{ *shared }
+
+// Describe implements schema.Describer.
+func (s describedShared) Describe() schema.Description { return s.about.Description }
 
 func (s *shared) process() (*process, error) {
 	s.mu.Lock()

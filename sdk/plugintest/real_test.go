@@ -86,7 +86,7 @@ func passes(t *testing.T, got map[string]conformance.Result, mayskip ...string) 
 const undeclared = "setting"
 
 // undeclaredReasons are why what a plugin has never declared is not asked for.
-var undeclaredReasons = []string{"does not have the power", "no power that", "does not describe itself"}
+var undeclaredReasons = []string{"does not have the power", "no power that", "does not describe itself", "cannot make a store grow"}
 
 type optionsOf = plugintest.Options
 

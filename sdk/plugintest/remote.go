@@ -49,25 +49,42 @@ func openRemote(ctx context.Context, p *process, config map[string]string) (*rem
 	if err != nil {
 		return nil, err
 	}
-	q, err := st.NewQueue(ctx, host.QueueOptions{Entries: depth, Hold: time.Millisecond, EdgeTriggered: true})
-	if err != nil {
-		return nil, errors.Join(err, st.Close(ctx))
-	}
-	return newRemote(p, st, q)
-}
-
-func newRemote(p *process, st *host.Store, q *host.Queue) (*remote, error) {
-	r := &remote{p: p, store: st, q: q, info: st.Info(), pool: newPool(p.arena.Bytes()), ended: make(chan struct{})}
+	r := &remote{p: p, store: st, info: st.Info(), pool: newPool(p.arena.Bytes())}
 	r.room = sync.NewCond(&r.mu)
 	for i := range depth {
 		r.free = append(r.free, uint64(i))
 	}
-	var err error
-	if r.wait, err = shm.NewWaiter(shm.EventFrom(q.FD())); err != nil {
-		return nil, errors.Join(err, q.Close())
+	if err := r.connect(ctx); err != nil {
+		return nil, errors.Join(err, st.Close(ctx))
 	}
-	go r.run()
 	return r, nil
+}
+
+// connect attaches a queue and drives it.
+func (r *remote) connect(ctx context.Context) error {
+	q, err := r.store.NewQueue(ctx, host.QueueOptions{Entries: depth, Hold: time.Millisecond, EdgeTriggered: true})
+	if err != nil {
+		return err
+	}
+	w, err := shm.NewWaiter(shm.EventFrom(q.FD()))
+	if err != nil {
+		return errors.Join(err, q.Close())
+	}
+	r.mu.Lock()
+	r.q, r.wait, r.ended, r.closed = q, w, make(chan struct{}), false
+	r.mu.Unlock()
+	go r.run()
+	return nil
+}
+
+// disconnect lets go of the queue. Nothing is outstanding that anybody waits for.
+func (r *remote) disconnect() error {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.wait.Wake()
+	<-r.ended
+	return errors.Join(r.wait.Close(), r.q.Close())
 }
 
 func (r *remote) run() {
@@ -184,12 +201,7 @@ func (r *remote) problem(res backstore.Result) error {
 
 // Close closes the queue and the store, and tells what was wrong with them.
 func (r *remote) Close() error {
-	r.mu.Lock()
-	r.closed = true
-	r.mu.Unlock()
-	r.wait.Wake()
-	<-r.ended
-	err := errors.Join(r.wrong, r.wait.Close(), r.q.Close(), r.p.trouble())
+	err := errors.Join(r.disconnect(), r.wrong, r.p.trouble())
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), endTime)
 		defer cancel()

@@ -2,20 +2,21 @@ package plugintest
 
 import (
 	"context"
+	"errors"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
 
 // What a remote store does, one request at a time. The powers count as far as the plugin has declared them.
 
-// Info is what the plugin said when it opened the store, less the powers that this kit has no way to.
+// Info is what the plugin said when it opened the store, less the powers that the host has no way to.
 func (r *remote) Info() backstore.Info {
 	i := r.info
 	i.Powers = r.Powers()
 	return i
 }
 
-// Powers are those that the plugin has declared and that can be asked for here. Sanitize cannot: it wants the store without a queue.
+// Powers are those that the plugin has declared and the host can ask for.
 func (r *remote) Powers() backstore.Powers {
 	can := backstore.PowerUnmap | backstore.PowerWriteZeroes | backstore.PowerCompareAndWrite | backstore.PowerWriteSame
 	if _, ok := any(r.store).(backstore.Resizer); ok {
@@ -23,6 +24,9 @@ func (r *remote) Powers() backstore.Powers {
 	}
 	if _, ok := any(r.store).(backstore.HealthReporter); ok {
 		can |= backstore.PowerHealth
+	}
+	if _, ok := any(r.store).(backstore.Sanitizer); ok {
+		can |= backstore.PowerSanitize
 	}
 	return r.info.Powers & can
 }
@@ -35,6 +39,17 @@ func (r *remote) WatchSize(ctx context.Context, changed func(backstore.Info)) er
 // Health implements backstore.HealthReporter.
 func (r *remote) Health(ctx context.Context) (backstore.Health, error) {
 	return any(r.store).(backstore.HealthReporter).Health(ctx)
+}
+
+// Sanitize implements backstore.Sanitizer. The store has no queue meanwhile.
+func (r *remote) Sanitize(ctx context.Context, method backstore.SanitizeMethod, progress func(permille int)) error {
+	if err := r.disconnect(); err != nil {
+		return err
+	}
+	err := any(r.store).(backstore.Sanitizer).Sanitize(ctx, method, progress)
+	again, cancel := context.WithTimeout(context.Background(), startTime)
+	defer cancel()
+	return errors.Join(err, r.connect(again))
 }
 
 // Read implements backstore.Store.

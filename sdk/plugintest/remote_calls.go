@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
+	"github.com/gosrpt/gosrpt/sdk/host"
 )
 
 // What a remote store does, one request at a time. The powers count as far as the plugin has declared them.
@@ -33,12 +34,22 @@ func (r *remote) Powers() backstore.Powers {
 
 // WatchSize implements backstore.Resizer.
 func (r *remote) WatchSize(ctx context.Context, changed func(backstore.Info)) error {
-	return any(r.store).(backstore.Resizer).WatchSize(ctx, changed)
+	return coded(any(r.store).(backstore.Resizer).WatchSize(ctx, changed))
 }
 
 // Health implements backstore.HealthReporter.
 func (r *remote) Health(ctx context.Context) (backstore.Health, error) {
-	return any(r.store).(backstore.HealthReporter).Health(ctx)
+	h, err := any(r.store).(backstore.HealthReporter).Health(ctx)
+	return h, coded(err)
+}
+
+// coded makes what a plugin answered to a call the error of a store.
+func coded(err error) error {
+	var e *host.Error
+	if errors.As(err, &e) {
+		return &backstore.Error{Code: e.Code, Err: err}
+	}
+	return err
 }
 
 // Sanitize implements backstore.Sanitizer. The store has no queue meanwhile.
@@ -46,7 +57,7 @@ func (r *remote) Sanitize(ctx context.Context, method backstore.SanitizeMethod, 
 	if err := r.disconnect(); err != nil {
 		return err
 	}
-	err := any(r.store).(backstore.Sanitizer).Sanitize(ctx, method, progress)
+	err := coded(any(r.store).(backstore.Sanitizer).Sanitize(ctx, method, progress))
 	again, cancel := context.WithTimeout(context.Background(), startTime)
 	defer cancel()
 	return errors.Join(err, r.connect(again))

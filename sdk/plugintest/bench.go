@@ -130,7 +130,7 @@ func (b *bench) close() error {
 func (b *bench) all(ctx context.Context, d time.Duration, done func(Figures)) error {
 	if !b.info.ReadOnly {
 		fill := Job{Name: "fill", Block: b.block(256 << 10), Depth: 8, Write: true}
-		if _, err := b.run(ctx, fill, func(n int64, _ time.Time) bool { return n < b.size/int64(fill.Block) }); err != nil {
+		if _, err := b.run(ctx, fill, func(n int64, _ time.Duration) bool { return n < b.size/int64(fill.Block) }); err != nil {
 			return err
 		}
 	}
@@ -139,8 +139,7 @@ func (b *bench) all(ctx context.Context, d time.Duration, done func(Figures)) er
 		if (j.Write && b.info.ReadOnly) || b.size < int64(j.Block) {
 			continue
 		}
-		end := time.Now().Add(d)
-		f, err := b.run(ctx, j, func(_ int64, now time.Time) bool { return now.Before(end) })
+		f, err := b.run(ctx, j, func(_ int64, since time.Duration) bool { return since < d })
 		if err != nil {
 			return err
 		}
@@ -157,8 +156,9 @@ func (b *bench) block(n int) int {
 	return n
 }
 
-// run keeps a job's depth outstanding as long as more says so, which is asked with the number of requests begun.
-func (b *bench) run(ctx context.Context, j Job, more func(int64, time.Time) bool) (Figures, error) {
+// run keeps a job's depth outstanding as long as more says so, which is asked with the number of requests begun and the time since
+// the first.
+func (b *bench) run(ctx context.Context, j Job, more func(int64, time.Duration) bool) (Figures, error) {
 	hist := hdrhistogram.New(1, int64(10*time.Minute/time.Nanosecond), 3)
 	begin := time.Now()
 	begun, out := int64(0), 0
@@ -169,7 +169,7 @@ func (b *bench) run(ctx context.Context, j Job, more func(int64, time.Time) bool
 		begun++
 		out++
 	}
-	for i := 0; i < j.Depth && more(begun, begin); i++ {
+	for i := 0; i < j.Depth && more(begun, 0); i++ {
 		submit(i, time.Now())
 	}
 	b.q.Flush()
@@ -193,7 +193,7 @@ func (b *bench) run(ctx context.Context, j Job, more func(int64, time.Time) bool
 				return Figures{}, err
 			}
 			out--
-			if ctx.Err() == nil && more(begun, now) {
+			if ctx.Err() == nil && more(begun, now.Sub(begin)) {
 				submit(int(r.Tag), now)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,9 +51,15 @@ var faults = map[string]string{
 	"trusting":    "ring: a queue whose memory is no ring is refused",
 }
 
+// slow are the faults that take a check all of its patience to find.
+var slow = []string{"waits", "stubborn", "deaf", "holding", "careless", "silent"}
+
 func TestEachFaultIsFoundByItsCheck(t *testing.T) {
 	for name, find := range faults {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && slices.Contains(slow, name) {
+				t.Skip("it waits for ten seconds")
+			}
 			t.Parallel()
 			o := bare(name)
 			o.Match = regexp.MustCompile("^" + regexp.QuoteMeta(find) + "$")

@@ -14,7 +14,7 @@ help: ## list the commands
 .PHONY: build
 build: ## build the daemon, the operator's command and the plugins into bin/
 	@mkdir -p $(BIN)/plugins
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/srptd ./cmd/srptctl
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/srptd ./cmd/srptctl ./cmd/srpt-plugin-check
 	@for p in $(PLUGINS); do CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(BIN)/plugins/$$p ./plugins/$$p || exit 1; \
 	  cp plugins/$$p/$$p.manifest.yaml $(BIN)/plugins/ || exit 1; done
 

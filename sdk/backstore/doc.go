@@ -20,7 +20,7 @@
 //
 // A Store that can do more has more methods: [Unmapper], [ZeroWriter], [Comparer], [SameWriter], [Resizer], [HealthReporter],
 // [Sanitizer]. What a Store has no method for, the host does by reads and writes, or refuses the initiator. Requests of
-// these kinds count in [Info.Concurrency], and overlap with the others.
+// these kinds count in [Info.Concurrency], and overlap with the others. A Store whose powers depend on its medium is [Limited].
 //
 // # Buffers
 //

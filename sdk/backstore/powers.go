@@ -49,7 +49,15 @@ func (p Powers) String() string {
 // Has tells whether p holds all of q.
 func (p Powers) Has(q Powers) bool { return p&q == q }
 
-// PowersOf finds out what s can do by the interfaces that it has. A wrapper that hides an interface hides the power.
+// Limited is a Store that has methods for powers that it may not have: a wrapper of any store, or one whose medium decides.
+type Limited interface {
+	Store
+	// Powers are those of its methods that count. It is called after Open, does not block, and its answer never changes.
+	Powers() Powers
+}
+
+// PowersOf finds out what s can do by the interfaces that it has, less what a Limited says does not count. A wrapper that hides an
+// interface hides the power. Whoever asks a store for a power asks here first.
 func PowersOf(s Store) Powers {
 	var p Powers
 	for power, has := range map[Powers]bool{
@@ -60,6 +68,9 @@ func PowersOf(s Store) Powers {
 		if has {
 			p |= power
 		}
+	}
+	if l, ok := s.(Limited); ok {
+		p &= l.Powers()
 	}
 	return p
 }

@@ -24,6 +24,10 @@ func (able) WatchSize(context.Context, func(backstore.Info)) error              
 func (able) Health(context.Context) (backstore.Health, error)                       { return backstore.Health{}, nil }
 func (able) Sanitize(context.Context, backstore.SanitizeMethod, func(int)) error    { return nil }
 
+type limited struct{ able }
+
+func (limited) Powers() backstore.Powers { return backstore.PowerUnmap | backstore.PowerHealth | 1<<30 }
+
 func TestPowersFollowFromTheMethods(t *testing.T) {
 	const every = backstore.PowerSanitize<<1 - 1
 	for name, c := range map[string]struct {
@@ -35,6 +39,7 @@ func TestPowersFollowFromTheMethods(t *testing.T) {
 		"one":          {unmapper{}, backstore.PowerUnmap, "unmap"},
 		"all": {able{}, every,
 			"unmap, write zeroes, compare and write, write same, resize notice, health, sanitize"},
+		"less than its methods": {limited{}, backstore.PowerUnmap | backstore.PowerHealth, "unmap, health"},
 	} {
 		if got := backstore.PowersOf(c.store); got != c.want || got.String() != c.text {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

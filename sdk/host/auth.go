@@ -78,6 +78,9 @@ func (a *Auth) Decide(ctx context.Context, l auth.Login) (auth.Decision, error) 
 	return authwire.Decision(r.Decision)
 }
 
+// Watches tells whether the plugin tells of changes.
+func (a *Auth) Watches() bool { return a.g.watches }
+
 // Watch calls changed for each change, in order, until the process ends or breaks the protocol; the error says which. It
 // is called once. A plugin that tells of no changes keeps it waiting.
 func (a *Auth) Watch(changed func(auth.Change)) error {

@@ -90,6 +90,9 @@ func (p *IOCtx) plan(ctx context.Context, q *ioctxpb.PlanRequest) (ioctx.Plan, e
 	return ioctxwire.Plan(r.Plan)
 }
 
+// Watches tells whether the plugin tells of changes.
+func (p *IOCtx) Watches() bool { return p.g.watches }
+
 // Watch calls changed for each change, in order, until the process ends or breaks the protocol; the error says which. It
 // is called once. A plugin that tells of no changes keeps it waiting.
 func (p *IOCtx) Watch(changed func(reason string)) error {

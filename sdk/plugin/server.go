@@ -113,6 +113,9 @@ func (s *server) Open(ctx context.Context, r *backstorepb.OpenRequest) (*backsto
 	}
 	st, err := newStore(inner)
 	if err == nil {
+		err = ctx.Err() // the host has given up: it would not know of the store, whose lock keeps the next one out
+	}
+	if err == nil {
 		err = s.add(st)
 	}
 	if err != nil {

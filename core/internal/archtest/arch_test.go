@@ -38,6 +38,7 @@ var table = []rule{
 	{path: "sdk/auth", stdOnly: true},
 	{path: "sdk/ioctx", stdOnly: true},
 	{path: "sdk/schema", stdOnly: true},
+	{path: "sdk/backstore/backstorefault", stdOnly: true, allow: []string{"sdk/backstore"}},
 
 	// Level 1: machines, seams, drivers.
 	{path: "core/channel", pure: true, stdOnly: true, allow: []string{"core/srp"}},

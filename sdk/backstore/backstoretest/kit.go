@@ -2,10 +2,12 @@ package backstoretest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
+	"github.com/gosrpt/gosrpt/sdk/conformance"
 )
 
 // patience bounds each check, unless the Subject says otherwise; a store that hangs fails.
@@ -37,39 +39,36 @@ type check struct {
 }
 
 // Test runs every check as a subtest.
-func Test(t *testing.T, s Subject) {
+func Test(t *testing.T, s Subject) { conformance.Test(t, Checks(s)) }
+
+// Checks lists the checks, for conformance.Runner.
+func Checks(s Subject) []conformance.Check {
 	if s.Backstore == nil || s.Config == nil {
-		t.Fatal("backstoretest: a Subject needs a Backstore and a Config")
+		panic("backstoretest: a Subject needs a Backstore and a Config")
+	}
+	var all []conformance.Check
+	add := func(c check, way string, ready func(*run) *run) {
+		all = append(all, conformance.Check{Name: c.name + way, Run: func(t testing.TB) { c.run(ready(newRun(t, s))) }})
 	}
 	for _, c := range opening {
-		t.Run(c.name, func(t *testing.T) { c.run(newRun(t, s)) })
+		add(c, "", func(r *run) *run { return r })
 	}
-	for _, c := range data {
-		t.Run(c.name, func(t *testing.T) {
-			t.Run("calls", func(t *testing.T) { c.run(newRun(t, s).open()) })
-			t.Run("submit", func(t *testing.T) { c.run(newRun(t, s).open().submitting()) })
-			t.Run("engine", func(t *testing.T) { c.run(newRun(t, s).open().driving()) })
-		})
-	}
-	for _, c := range powers {
-		t.Run(c.name, func(t *testing.T) {
-			t.Run("calls", func(t *testing.T) { c.run(newRun(t, s).open()) })
-			t.Run("submit", func(t *testing.T) { c.run(newRun(t, s).open().submitting()) })
-			t.Run("engine", func(t *testing.T) { c.run(newRun(t, s).open().driving()) })
-		})
+	for _, c := range slices.Concat(data, powers) {
+		add(c, "/calls", (*run).open)
+		add(c, "/submit", func(r *run) *run { return r.open().submitting() })
+		add(c, "/engine", func(r *run) *run { return r.open().driving() })
 	}
 	for _, c := range medium {
-		t.Run(c.name, func(t *testing.T) { c.run(newRun(t, s).open()) })
+		add(c, "", (*run).open)
 	}
 	for _, c := range describing {
-		t.Run(c.name, func(t *testing.T) { c.run(newRun(t, s)) })
+		add(c, "", func(r *run) *run { return r })
 	}
 	for _, c := range submitting {
-		t.Run(c.name, func(t *testing.T) {
-			t.Run("submit", func(t *testing.T) { c.run(newRun(t, s).open().submitting()) })
-			t.Run("engine", func(t *testing.T) { c.run(newRun(t, s).open().driving()) })
-		})
+		add(c, "/submit", func(r *run) *run { return r.open().submitting() })
+		add(c, "/engine", func(r *run) *run { return r.open().driving() })
 	}
+	return all
 }
 
 // submitting makes requests go through Submit, or skips the check.
@@ -98,7 +97,7 @@ func (r *run) driving() *run {
 
 // run is one check in progress.
 type run struct {
-	*testing.T
+	testing.TB
 	Subject
 	ctx    context.Context
 	config map[string]string
@@ -110,13 +109,13 @@ type run struct {
 	size   int64
 }
 
-func newRun(t *testing.T, s Subject) *run {
+func newRun(t testing.TB, s Subject) *run {
 	if s.Patience == 0 {
 		s.Patience = patience
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
 	t.Cleanup(cancel)
-	return &run{T: t, Subject: s, ctx: ctx, config: s.Config(t)}
+	return &run{TB: t, Subject: s, ctx: ctx, config: s.Config(t)}
 }
 
 // open opens the run's store and closes it with the test.

@@ -34,8 +34,12 @@ func newStore(b *Backstore, inner *host.Store, q *host.Queue) *store {
 	return s
 }
 
-// Info implements backstore.Store.
-func (s *store) Info() backstore.Info { return s.inner.Info() }
+// Info implements backstore.Store. Powers are not used here.
+func (s *store) Info() backstore.Info {
+	i := s.inner.Info()
+	i.Powers = 0
+	return i
+}
 
 // Read implements backstore.Store. When ctx ends first the process is killed: until then the arena is the plugin's.
 func (s *store) Read(ctx context.Context, p []byte, off int64) error {

@@ -47,6 +47,13 @@ func config(m map[string]string) (closed string, err error) {
 			return "", fmt.Errorf("%s", v)
 		case "closed":
 			closed = v
+		case "once": // a file that is there while it is open
+			f, err := os.OpenFile(v, os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				return "", err
+			}
+			once = v
+			f.Close()
 		case "mute": // no changes are told
 		default:
 			return "", fmt.Errorf("no such key: %s", k)
@@ -55,7 +62,15 @@ func config(m map[string]string) (closed string, err error) {
 	return closed, nil
 }
 
+// once is removed at the end.
+var once string
+
 func closing(file string) error {
+	if once != "" {
+		if err := os.Remove(once); err != nil {
+			return err
+		}
+	}
 	if file == "" {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gosrpt/gosrpt/sdk/conformance"
 	"github.com/gosrpt/gosrpt/sdk/ioctx"
 )
 
@@ -28,22 +29,27 @@ type check struct {
 }
 
 // Test runs every check as a subtest.
-func Test(t *testing.T, s Subject) {
+func Test(t *testing.T, s Subject) { conformance.Test(t, Checks(s)) }
+
+// Checks lists the checks, for conformance.Runner.
+func Checks(s Subject) []conformance.Check {
 	if s.Opener == nil || s.Config == nil {
-		t.Fatal("ioctxtest: a Subject needs an Opener and a Config")
+		panic("ioctxtest: a Subject needs an Opener and a Config")
 	}
+	var all []conformance.Check
 	for _, c := range checks {
-		t.Run(c.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+		all = append(all, conformance.Check{Name: c.name, Run: func(t testing.TB) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			t.Cleanup(cancel)
-			c.run(&run{T: t, Subject: s, ctx: ctx, config: s.Config(t)})
-		})
+			c.run(&run{TB: t, Subject: s, ctx: ctx, config: s.Config(t)})
+		}})
 	}
+	return all
 }
 
 // run is one check in progress.
 type run struct {
-	*testing.T
+	testing.TB
 	Subject
 	ctx     context.Context
 	config  map[string]string

@@ -37,8 +37,17 @@ func (e *unreachableError) Error() string {
 
 func (e *unreachableError) Unwrap() error { return e.cause }
 
-// call makes one call to the daemon.
+// call makes one call to the daemon, which is to answer within callTimeout.
 func call[Q, R any](ctx context.Context, o *options, req Q,
+	method func(adminpb.AdminClient, context.Context, Q, ...grpc.CallOption) (R, error),
+) (R, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return callFor(ctx, o, req, method)
+}
+
+// callFor makes one call to the daemon, which ctx bounds.
+func callFor[Q, R any](ctx context.Context, o *options, req Q,
 	method func(adminpb.AdminClient, context.Context, Q, ...grpc.CallOption) (R, error),
 ) (R, error) {
 	var zero R
@@ -50,8 +59,6 @@ func call[Q, R any](ctx context.Context, o *options, req Q,
 		return zero, usageError{err}
 	}
 	defer cc.Close()
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	reply, err := method(adminpb.NewAdminClient(cc), ctx, req)
 	if s, ok := status.FromError(err); ok && (s.Code() == codes.Unavailable || s.Code() == codes.DeadlineExceeded) {
 		return zero, &unreachableError{o.socket, err}

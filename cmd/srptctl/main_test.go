@@ -51,6 +51,16 @@ func (fixed) Logout(_ context.Context, id uint64) error {
 	return admin.ErrNoSession
 }
 
+func (fixed) UpgradePlugin(_ context.Context, name, path string) (*adminpb.UpgradePluginReply, error) {
+	if name != "disk3" {
+		return nil, admin.ErrNoPlugin
+	}
+	return &adminpb.UpgradePluginReply{
+		Old: &adminpb.PluginVersion{Path: "/lib/old", Pid: 11, About: "sdk 1"}, New: &adminpb.PluginVersion{Path: path, Pid: 12, About: "sdk 2"},
+		Pauses: []*adminpb.UpgradePause{{Lun: "disk3", Microseconds: 3200, RequestsWaited: 5}},
+	}, nil
+}
+
 func serveFixed(t *testing.T) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")
@@ -77,9 +87,10 @@ func TestCommandsPrintWhatTheDaemonSays(t *testing.T) {
 	cases := map[string][]string{
 		"status": {"srptd v1", "10.0.0.1:5555", "eth0", "disk3", "1.0 MiB", "ready", "buffered I/O", "logins_accepted",
 			"plugin auth", "/lib/auth", "running for 1m1s", "pid 4711", "2 restarts", "access list: 3 hosts", "gosrpt sdk", "last error: no such file"},
-		"sessions":     {"0xabc", "10.0.0.9:4791", "17", "live", "host web by port_id:0xabc", "read-only", "no quota", "33", "5=disk3 (read-only)"},
-		"plugin list":  {"auth", "/lib/auth", "running", "4711", "1.5s", "backstore", "disk3", "down", "7s", "no such file; nor another"},
-		"connect-info": {"id_ext=0011,ioc_guid=0022,dest=10.0.0.1:5555"},
+		"sessions":                             {"0xabc", "10.0.0.9:4791", "17", "live", "host web by port_id:0xabc", "read-only", "no quota", "33", "5=disk3 (read-only)"},
+		"plugin list":                          {"auth", "/lib/auth", "running", "4711", "1.5s", "backstore", "disk3", "down", "7s", "no such file; nor another"},
+		"plugin upgrade disk3 --path /lib/new": {"/lib/old", "pid 11", "sdk 1", "/lib/new", "pid 12", "disk3", "paused for 3.2ms", "5 requests waited"},
+		"connect-info":                         {"id_ext=0011,ioc_guid=0022,dest=10.0.0.1:5555"},
 	}
 	for cmd, want := range cases {
 		out, err := ctl(t, append([]string{"--socket", socket}, strings.Fields(cmd)...)...)
@@ -99,7 +110,7 @@ func TestCommandsPrintWhatTheDaemonSays(t *testing.T) {
 
 func TestEveryAnswerIsToBeHadAsJSON(t *testing.T) {
 	socket := serveFixed(t)
-	for _, cmd := range []string{"status", "sessions", "connect-info", "plugin list"} {
+	for _, cmd := range []string{"status", "sessions", "connect-info", "plugin list", "plugin upgrade disk3"} {
 		out, err := ctl(t, append([]string{"--socket", socket, "--output", "json"}, strings.Fields(cmd)...)...)
 		if err != nil || !json.Valid([]byte(out)) {
 			t.Errorf("%s: %v\n%s", cmd, err, out)
@@ -134,6 +145,8 @@ func TestExitCodesTellUsageFromFailureFromNoDaemon(t *testing.T) {
 		{[]string{"plugin"}, exitUsage},
 		{[]string{"plugin", "list", "extra"}, exitUsage},
 		{[]string{"--socket", nobody, "plugin", "list"}, exitUnreachable},
+		{[]string{"plugin", "upgrade"}, exitUsage},
+		{[]string{"--socket", socket, "plugin", "upgrade", "disk4"}, exitFailed},
 		{[]string{"--nonsense"}, exitUsage},
 		{[]string{"--socket", socket, "--output", "xml", "status"}, exitUsage},
 		{[]string{"bench", "--pattern", "sideways"}, exitUsage},

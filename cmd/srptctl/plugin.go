@@ -16,7 +16,7 @@ func pluginCommand(o *options) *cobra.Command {
 	c := &cobra.Command{Use: "plugin", Short: "look after plugin processes", Args: noArgs, RunE: func(*cobra.Command, []string) error {
 		return usageError{fmt.Errorf("plugin wants a command; srptctl plugin --help lists them")}
 	}}
-	c.AddCommand(pluginListCommand(o), pluginDescribeCommand(o), pluginNewCommand())
+	c.AddCommand(pluginListCommand(o), pluginUpgradeCommand(o), pluginDescribeCommand(o), pluginNewCommand())
 	return c
 }
 

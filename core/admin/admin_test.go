@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -49,6 +50,16 @@ func (fixed) Logout(_ context.Context, id uint64) error {
 	return nil
 }
 
+func (fixed) UpgradePlugin(_ context.Context, name, path string) (*adminpb.UpgradePluginReply, error) {
+	switch {
+	case name != "d":
+		return nil, ErrNoPlugin
+	case path != "":
+		return nil, errors.New("it does not start")
+	}
+	return &adminpb.UpgradePluginReply{New: &adminpb.PluginVersion{Pid: 9}}, nil
+}
+
 func serve(t *testing.T, cfg Config) *Server {
 	t.Helper()
 	s, err := Serve(cfg, fixed{}, hclog.NewNullLogger())
@@ -91,6 +102,22 @@ func TestControlSocketAnswersEveryCall(t *testing.T) {
 	_, err := c.Logout(ctx, &adminpb.LogoutRequest{Id: 6})
 	if status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), "session 6") {
 		t.Errorf("logout of nobody: %v", err)
+	}
+}
+
+func TestUpgradeSaysWhyItWasNot(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	serve(t, Config{Socket: socket})
+	c, ctx := client(t, socket), t.Context()
+	if r, err := c.UpgradePlugin(ctx, &adminpb.UpgradePluginRequest{Name: "d"}); err != nil || r.New.Pid != 9 {
+		t.Errorf("%v, %v", r, err)
+	}
+	for want, q := range map[codes.Code]*adminpb.UpgradePluginRequest{
+		codes.NotFound: {Name: "x"}, codes.InvalidArgument: {Name: "d", Path: "relative"}, codes.FailedPrecondition: {Name: "d", Path: "/p"},
+	} {
+		if _, err := c.UpgradePlugin(ctx, q); status.Code(err) != want {
+			t.Errorf("%v: %v, want %v", q, err, want)
+		}
 	}
 }
 

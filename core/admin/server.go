@@ -28,9 +28,14 @@ type Source interface {
 	ConnectInfo() *adminpb.ConnectInfoReply
 	// Plugins waits for nothing.
 	Plugins() *adminpb.PluginsReply
+	// UpgradePlugin replaces a plugin's process; ErrNoPlugin if there is none of that name.
+	UpgradePlugin(ctx context.Context, name, path string) (*adminpb.UpgradePluginReply, error)
 	// Logout ends a session; ErrNoSession if there is none of that number.
 	Logout(ctx context.Context, id uint64) error
 }
+
+// ErrNoPlugin says that no plugin has the name given.
+var ErrNoPlugin = errors.New("no such plugin")
 
 // ErrNoSession says that no session has the number given.
 var ErrNoSession = errors.New("no such session")
@@ -149,6 +154,20 @@ func (s *service) ConnectInfo(context.Context, *adminpb.ConnectInfoRequest) (*ad
 
 func (s *service) Plugins(context.Context, *adminpb.PluginsRequest) (*adminpb.PluginsReply, error) {
 	return s.src.Plugins(), nil
+}
+
+func (s *service) UpgradePlugin(ctx context.Context, r *adminpb.UpgradePluginRequest) (*adminpb.UpgradePluginReply, error) {
+	if r.Path != "" && !filepath.IsAbs(r.Path) {
+		return nil, status.Errorf(codes.InvalidArgument, "the path %q is not absolute", r.Path)
+	}
+	reply, err := s.src.UpgradePlugin(ctx, r.Name, r.Path)
+	if errors.Is(err, ErrNoPlugin) {
+		return nil, status.Errorf(codes.NotFound, "there is no plugin %q; srptctl plugin list names them", r.Name)
+	}
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return reply, nil
 }
 
 func (s *service) Logout(ctx context.Context, r *adminpb.LogoutRequest) (*adminpb.LogoutReply, error) {

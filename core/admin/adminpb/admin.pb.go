@@ -1307,6 +1307,243 @@ func (x *Plugin) GetLuns() []uint32 {
 	return nil
 }
 
+type UpgradePluginRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As Plugins names it: "auth", "ioctx", or the name of a LUN or of the executable that LUNs share.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The new executable, also for later restarts while the daemon runs. Empty: the configured one, which has been replaced.
+	Path          string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpgradePluginRequest) Reset() {
+	*x = UpgradePluginRequest{}
+	mi := &file_admin_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpgradePluginRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpgradePluginRequest) ProtoMessage() {}
+
+func (x *UpgradePluginRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpgradePluginRequest.ProtoReflect.Descriptor instead.
+func (*UpgradePluginRequest) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *UpgradePluginRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UpgradePluginRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+type UpgradePluginReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Old   *PluginVersion         `protobuf:"bytes,1,opt,name=old,proto3" json:"old,omitempty"`
+	New   *PluginVersion         `protobuf:"bytes,2,opt,name=new,proto3" json:"new,omitempty"`
+	// What it cost each LUN.
+	Pauses        []*UpgradePause `protobuf:"bytes,3,rep,name=pauses,proto3" json:"pauses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpgradePluginReply) Reset() {
+	*x = UpgradePluginReply{}
+	mi := &file_admin_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpgradePluginReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpgradePluginReply) ProtoMessage() {}
+
+func (x *UpgradePluginReply) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpgradePluginReply.ProtoReflect.Descriptor instead.
+func (*UpgradePluginReply) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *UpgradePluginReply) GetOld() *PluginVersion {
+	if x != nil {
+		return x.Old
+	}
+	return nil
+}
+
+func (x *UpgradePluginReply) GetNew() *PluginVersion {
+	if x != nil {
+		return x.New
+	}
+	return nil
+}
+
+func (x *UpgradePluginReply) GetPauses() []*UpgradePause {
+	if x != nil {
+		return x.Pauses
+	}
+	return nil
+}
+
+type PluginVersion struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Pid           uint32                 `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`
+	About         string                 `protobuf:"bytes,3,opt,name=about,proto3" json:"about,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PluginVersion) Reset() {
+	*x = PluginVersion{}
+	mi := &file_admin_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PluginVersion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PluginVersion) ProtoMessage() {}
+
+func (x *PluginVersion) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PluginVersion.ProtoReflect.Descriptor instead.
+func (*PluginVersion) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *PluginVersion) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *PluginVersion) GetPid() uint32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *PluginVersion) GetAbout() string {
+	if x != nil {
+		return x.About
+	}
+	return ""
+}
+
+type UpgradePause struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Lun   string                 `protobuf:"bytes,1,opt,name=lun,proto3" json:"lun,omitempty"`
+	// For how long its requests were held.
+	Microseconds uint64 `protobuf:"varint,2,opt,name=microseconds,proto3" json:"microseconds,omitempty"`
+	// How many came meanwhile.
+	RequestsWaited uint64 `protobuf:"varint,3,opt,name=requests_waited,json=requestsWaited,proto3" json:"requests_waited,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *UpgradePause) Reset() {
+	*x = UpgradePause{}
+	mi := &file_admin_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpgradePause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpgradePause) ProtoMessage() {}
+
+func (x *UpgradePause) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpgradePause.ProtoReflect.Descriptor instead.
+func (*UpgradePause) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *UpgradePause) GetLun() string {
+	if x != nil {
+		return x.Lun
+	}
+	return ""
+}
+
+func (x *UpgradePause) GetMicroseconds() uint64 {
+	if x != nil {
+		return x.Microseconds
+	}
+	return 0
+}
+
+func (x *UpgradePause) GetRequestsWaited() uint64 {
+	if x != nil {
+		return x.RequestsWaited
+	}
+	return 0
+}
+
 var File_admin_proto protoreflect.FileDescriptor
 
 const file_admin_proto_rawDesc = "" +
@@ -1434,13 +1671,29 @@ const file_admin_proto_rawDesc = "" +
 	"\toldest_ms\x18\x0e \x01(\x04R\boldestMs\x12\x1d\n" +
 	"\n" +
 	"stalled_ms\x18\x0f \x01(\x04R\tstalledMs\x12\x12\n" +
-	"\x04luns\x18\x10 \x03(\rR\x04luns2\x87\x03\n" +
+	"\x04luns\x18\x10 \x03(\rR\x04luns\">\n" +
+	"\x14UpgradePluginRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\"\xaf\x01\n" +
+	"\x12UpgradePluginReply\x120\n" +
+	"\x03old\x18\x01 \x01(\v2\x1e.gosrpt.admin.v1.PluginVersionR\x03old\x120\n" +
+	"\x03new\x18\x02 \x01(\v2\x1e.gosrpt.admin.v1.PluginVersionR\x03new\x125\n" +
+	"\x06pauses\x18\x03 \x03(\v2\x1d.gosrpt.admin.v1.UpgradePauseR\x06pauses\"K\n" +
+	"\rPluginVersion\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
+	"\x03pid\x18\x02 \x01(\rR\x03pid\x12\x14\n" +
+	"\x05about\x18\x03 \x01(\tR\x05about\"m\n" +
+	"\fUpgradePause\x12\x10\n" +
+	"\x03lun\x18\x01 \x01(\tR\x03lun\x12\"\n" +
+	"\fmicroseconds\x18\x02 \x01(\x04R\fmicroseconds\x12'\n" +
+	"\x0frequests_waited\x18\x03 \x01(\x04R\x0erequestsWaited2\xe4\x03\n" +
 	"\x05Admin\x12F\n" +
 	"\x06Status\x12\x1e.gosrpt.admin.v1.StatusRequest\x1a\x1c.gosrpt.admin.v1.StatusReply\x12L\n" +
 	"\bSessions\x12 .gosrpt.admin.v1.SessionsRequest\x1a\x1e.gosrpt.admin.v1.SessionsReply\x12F\n" +
 	"\x06Logout\x12\x1e.gosrpt.admin.v1.LogoutRequest\x1a\x1c.gosrpt.admin.v1.LogoutReply\x12U\n" +
 	"\vConnectInfo\x12#.gosrpt.admin.v1.ConnectInfoRequest\x1a!.gosrpt.admin.v1.ConnectInfoReply\x12I\n" +
-	"\aPlugins\x12\x1f.gosrpt.admin.v1.PluginsRequest\x1a\x1d.gosrpt.admin.v1.PluginsReplyB-Z+github.com/gosrpt/gosrpt/core/admin/adminpbb\x06proto3"
+	"\aPlugins\x12\x1f.gosrpt.admin.v1.PluginsRequest\x1a\x1d.gosrpt.admin.v1.PluginsReply\x12[\n" +
+	"\rUpgradePlugin\x12%.gosrpt.admin.v1.UpgradePluginRequest\x1a#.gosrpt.admin.v1.UpgradePluginReplyB-Z+github.com/gosrpt/gosrpt/core/admin/adminpbb\x06proto3"
 
 var (
 	file_admin_proto_rawDescOnce sync.Once
@@ -1454,60 +1707,69 @@ func file_admin_proto_rawDescGZIP() []byte {
 	return file_admin_proto_rawDescData
 }
 
-var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_admin_proto_goTypes = []any{
-	(*StatusRequest)(nil),      // 0: gosrpt.admin.v1.StatusRequest
-	(*StatusReply)(nil),        // 1: gosrpt.admin.v1.StatusReply
-	(*Listener)(nil),           // 2: gosrpt.admin.v1.Listener
-	(*Lun)(nil),                // 3: gosrpt.admin.v1.Lun
-	(*Device)(nil),             // 4: gosrpt.admin.v1.Device
-	(*SessionsRequest)(nil),    // 5: gosrpt.admin.v1.SessionsRequest
-	(*SessionsReply)(nil),      // 6: gosrpt.admin.v1.SessionsReply
-	(*Session)(nil),            // 7: gosrpt.admin.v1.Session
-	(*SessionLun)(nil),         // 8: gosrpt.admin.v1.SessionLun
-	(*Channel)(nil),            // 9: gosrpt.admin.v1.Channel
-	(*LogoutRequest)(nil),      // 10: gosrpt.admin.v1.LogoutRequest
-	(*LogoutReply)(nil),        // 11: gosrpt.admin.v1.LogoutReply
-	(*ConnectInfoRequest)(nil), // 12: gosrpt.admin.v1.ConnectInfoRequest
-	(*ConnectInfoReply)(nil),   // 13: gosrpt.admin.v1.ConnectInfoReply
-	(*ConnectInfo)(nil),        // 14: gosrpt.admin.v1.ConnectInfo
-	(*PluginsRequest)(nil),     // 15: gosrpt.admin.v1.PluginsRequest
-	(*PluginsReply)(nil),       // 16: gosrpt.admin.v1.PluginsReply
-	(*Plugin)(nil),             // 17: gosrpt.admin.v1.Plugin
-	nil,                        // 18: gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
-	nil,                        // 19: gosrpt.admin.v1.StatusReply.CountersEntry
-	nil,                        // 20: gosrpt.admin.v1.Lun.CountersEntry
-	nil,                        // 21: gosrpt.admin.v1.Device.CountersEntry
+	(*StatusRequest)(nil),        // 0: gosrpt.admin.v1.StatusRequest
+	(*StatusReply)(nil),          // 1: gosrpt.admin.v1.StatusReply
+	(*Listener)(nil),             // 2: gosrpt.admin.v1.Listener
+	(*Lun)(nil),                  // 3: gosrpt.admin.v1.Lun
+	(*Device)(nil),               // 4: gosrpt.admin.v1.Device
+	(*SessionsRequest)(nil),      // 5: gosrpt.admin.v1.SessionsRequest
+	(*SessionsReply)(nil),        // 6: gosrpt.admin.v1.SessionsReply
+	(*Session)(nil),              // 7: gosrpt.admin.v1.Session
+	(*SessionLun)(nil),           // 8: gosrpt.admin.v1.SessionLun
+	(*Channel)(nil),              // 9: gosrpt.admin.v1.Channel
+	(*LogoutRequest)(nil),        // 10: gosrpt.admin.v1.LogoutRequest
+	(*LogoutReply)(nil),          // 11: gosrpt.admin.v1.LogoutReply
+	(*ConnectInfoRequest)(nil),   // 12: gosrpt.admin.v1.ConnectInfoRequest
+	(*ConnectInfoReply)(nil),     // 13: gosrpt.admin.v1.ConnectInfoReply
+	(*ConnectInfo)(nil),          // 14: gosrpt.admin.v1.ConnectInfo
+	(*PluginsRequest)(nil),       // 15: gosrpt.admin.v1.PluginsRequest
+	(*PluginsReply)(nil),         // 16: gosrpt.admin.v1.PluginsReply
+	(*Plugin)(nil),               // 17: gosrpt.admin.v1.Plugin
+	(*UpgradePluginRequest)(nil), // 18: gosrpt.admin.v1.UpgradePluginRequest
+	(*UpgradePluginReply)(nil),   // 19: gosrpt.admin.v1.UpgradePluginReply
+	(*PluginVersion)(nil),        // 20: gosrpt.admin.v1.PluginVersion
+	(*UpgradePause)(nil),         // 21: gosrpt.admin.v1.UpgradePause
+	nil,                          // 22: gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
+	nil,                          // 23: gosrpt.admin.v1.StatusReply.CountersEntry
+	nil,                          // 24: gosrpt.admin.v1.Lun.CountersEntry
+	nil,                          // 25: gosrpt.admin.v1.Device.CountersEntry
 }
 var file_admin_proto_depIdxs = []int32{
 	2,  // 0: gosrpt.admin.v1.StatusReply.listeners:type_name -> gosrpt.admin.v1.Listener
 	3,  // 1: gosrpt.admin.v1.StatusReply.luns:type_name -> gosrpt.admin.v1.Lun
-	18, // 2: gosrpt.admin.v1.StatusReply.refused_logins:type_name -> gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
+	22, // 2: gosrpt.admin.v1.StatusReply.refused_logins:type_name -> gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
 	4,  // 3: gosrpt.admin.v1.StatusReply.devices:type_name -> gosrpt.admin.v1.Device
-	19, // 4: gosrpt.admin.v1.StatusReply.counters:type_name -> gosrpt.admin.v1.StatusReply.CountersEntry
+	23, // 4: gosrpt.admin.v1.StatusReply.counters:type_name -> gosrpt.admin.v1.StatusReply.CountersEntry
 	17, // 5: gosrpt.admin.v1.StatusReply.plugins:type_name -> gosrpt.admin.v1.Plugin
-	20, // 6: gosrpt.admin.v1.Lun.counters:type_name -> gosrpt.admin.v1.Lun.CountersEntry
-	21, // 7: gosrpt.admin.v1.Device.counters:type_name -> gosrpt.admin.v1.Device.CountersEntry
+	24, // 6: gosrpt.admin.v1.Lun.counters:type_name -> gosrpt.admin.v1.Lun.CountersEntry
+	25, // 7: gosrpt.admin.v1.Device.counters:type_name -> gosrpt.admin.v1.Device.CountersEntry
 	7,  // 8: gosrpt.admin.v1.SessionsReply.sessions:type_name -> gosrpt.admin.v1.Session
 	9,  // 9: gosrpt.admin.v1.Session.channels:type_name -> gosrpt.admin.v1.Channel
 	8,  // 10: gosrpt.admin.v1.Session.luns:type_name -> gosrpt.admin.v1.SessionLun
 	14, // 11: gosrpt.admin.v1.ConnectInfoReply.infos:type_name -> gosrpt.admin.v1.ConnectInfo
 	17, // 12: gosrpt.admin.v1.PluginsReply.plugins:type_name -> gosrpt.admin.v1.Plugin
-	0,  // 13: gosrpt.admin.v1.Admin.Status:input_type -> gosrpt.admin.v1.StatusRequest
-	5,  // 14: gosrpt.admin.v1.Admin.Sessions:input_type -> gosrpt.admin.v1.SessionsRequest
-	10, // 15: gosrpt.admin.v1.Admin.Logout:input_type -> gosrpt.admin.v1.LogoutRequest
-	12, // 16: gosrpt.admin.v1.Admin.ConnectInfo:input_type -> gosrpt.admin.v1.ConnectInfoRequest
-	15, // 17: gosrpt.admin.v1.Admin.Plugins:input_type -> gosrpt.admin.v1.PluginsRequest
-	1,  // 18: gosrpt.admin.v1.Admin.Status:output_type -> gosrpt.admin.v1.StatusReply
-	6,  // 19: gosrpt.admin.v1.Admin.Sessions:output_type -> gosrpt.admin.v1.SessionsReply
-	11, // 20: gosrpt.admin.v1.Admin.Logout:output_type -> gosrpt.admin.v1.LogoutReply
-	13, // 21: gosrpt.admin.v1.Admin.ConnectInfo:output_type -> gosrpt.admin.v1.ConnectInfoReply
-	16, // 22: gosrpt.admin.v1.Admin.Plugins:output_type -> gosrpt.admin.v1.PluginsReply
-	18, // [18:23] is the sub-list for method output_type
-	13, // [13:18] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	20, // 13: gosrpt.admin.v1.UpgradePluginReply.old:type_name -> gosrpt.admin.v1.PluginVersion
+	20, // 14: gosrpt.admin.v1.UpgradePluginReply.new:type_name -> gosrpt.admin.v1.PluginVersion
+	21, // 15: gosrpt.admin.v1.UpgradePluginReply.pauses:type_name -> gosrpt.admin.v1.UpgradePause
+	0,  // 16: gosrpt.admin.v1.Admin.Status:input_type -> gosrpt.admin.v1.StatusRequest
+	5,  // 17: gosrpt.admin.v1.Admin.Sessions:input_type -> gosrpt.admin.v1.SessionsRequest
+	10, // 18: gosrpt.admin.v1.Admin.Logout:input_type -> gosrpt.admin.v1.LogoutRequest
+	12, // 19: gosrpt.admin.v1.Admin.ConnectInfo:input_type -> gosrpt.admin.v1.ConnectInfoRequest
+	15, // 20: gosrpt.admin.v1.Admin.Plugins:input_type -> gosrpt.admin.v1.PluginsRequest
+	18, // 21: gosrpt.admin.v1.Admin.UpgradePlugin:input_type -> gosrpt.admin.v1.UpgradePluginRequest
+	1,  // 22: gosrpt.admin.v1.Admin.Status:output_type -> gosrpt.admin.v1.StatusReply
+	6,  // 23: gosrpt.admin.v1.Admin.Sessions:output_type -> gosrpt.admin.v1.SessionsReply
+	11, // 24: gosrpt.admin.v1.Admin.Logout:output_type -> gosrpt.admin.v1.LogoutReply
+	13, // 25: gosrpt.admin.v1.Admin.ConnectInfo:output_type -> gosrpt.admin.v1.ConnectInfoReply
+	16, // 26: gosrpt.admin.v1.Admin.Plugins:output_type -> gosrpt.admin.v1.PluginsReply
+	19, // 27: gosrpt.admin.v1.Admin.UpgradePlugin:output_type -> gosrpt.admin.v1.UpgradePluginReply
+	22, // [22:28] is the sub-list for method output_type
+	16, // [16:22] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_admin_proto_init() }
@@ -1521,7 +1783,7 @@ func file_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_admin_proto_rawDesc), len(file_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

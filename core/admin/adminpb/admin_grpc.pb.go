@@ -21,11 +21,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Admin_Status_FullMethodName      = "/gosrpt.admin.v1.Admin/Status"
-	Admin_Sessions_FullMethodName    = "/gosrpt.admin.v1.Admin/Sessions"
-	Admin_Logout_FullMethodName      = "/gosrpt.admin.v1.Admin/Logout"
-	Admin_ConnectInfo_FullMethodName = "/gosrpt.admin.v1.Admin/ConnectInfo"
-	Admin_Plugins_FullMethodName     = "/gosrpt.admin.v1.Admin/Plugins"
+	Admin_Status_FullMethodName        = "/gosrpt.admin.v1.Admin/Status"
+	Admin_Sessions_FullMethodName      = "/gosrpt.admin.v1.Admin/Sessions"
+	Admin_Logout_FullMethodName        = "/gosrpt.admin.v1.Admin/Logout"
+	Admin_ConnectInfo_FullMethodName   = "/gosrpt.admin.v1.Admin/ConnectInfo"
+	Admin_Plugins_FullMethodName       = "/gosrpt.admin.v1.Admin/Plugins"
+	Admin_UpgradePlugin_FullMethodName = "/gosrpt.admin.v1.Admin/UpgradePlugin"
 )
 
 // AdminClient is the client API for Admin service.
@@ -43,6 +44,9 @@ type AdminClient interface {
 	// Plugins lists the plugin processes and what waits on each. It asks no plugin and no reactor, so that it answers
 	// though one of them hangs.
 	Plugins(ctx context.Context, in *PluginsRequest, opts ...grpc.CallOption) (*PluginsReply, error)
+	// UpgradePlugin replaces a plugin's process by a new one, without a logout. It returns when the new one serves, or why the old
+	// one goes on.
+	UpgradePlugin(ctx context.Context, in *UpgradePluginRequest, opts ...grpc.CallOption) (*UpgradePluginReply, error)
 }
 
 type adminClient struct {
@@ -103,6 +107,16 @@ func (c *adminClient) Plugins(ctx context.Context, in *PluginsRequest, opts ...g
 	return out, nil
 }
 
+func (c *adminClient) UpgradePlugin(ctx context.Context, in *UpgradePluginRequest, opts ...grpc.CallOption) (*UpgradePluginReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpgradePluginReply)
+	err := c.cc.Invoke(ctx, Admin_UpgradePlugin_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
@@ -118,6 +132,9 @@ type AdminServer interface {
 	// Plugins lists the plugin processes and what waits on each. It asks no plugin and no reactor, so that it answers
 	// though one of them hangs.
 	Plugins(context.Context, *PluginsRequest) (*PluginsReply, error)
+	// UpgradePlugin replaces a plugin's process by a new one, without a logout. It returns when the new one serves, or why the old
+	// one goes on.
+	UpgradePlugin(context.Context, *UpgradePluginRequest) (*UpgradePluginReply, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -142,6 +159,9 @@ func (UnimplementedAdminServer) ConnectInfo(context.Context, *ConnectInfoRequest
 }
 func (UnimplementedAdminServer) Plugins(context.Context, *PluginsRequest) (*PluginsReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Plugins not implemented")
+}
+func (UnimplementedAdminServer) UpgradePlugin(context.Context, *UpgradePluginRequest) (*UpgradePluginReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpgradePlugin not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 func (UnimplementedAdminServer) testEmbeddedByValue()               {}
@@ -254,6 +274,24 @@ func _Admin_Plugins_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_UpgradePlugin_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpgradePluginRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).UpgradePlugin(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_UpgradePlugin_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).UpgradePlugin(ctx, req.(*UpgradePluginRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -280,6 +318,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Plugins",
 			Handler:    _Admin_Plugins_Handler,
+		},
+		{
+			MethodName: "UpgradePlugin",
+			Handler:    _Admin_UpgradePlugin_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -132,7 +132,7 @@ func TestEveryManagementPacketThatIsWrongIsDroppedAndCounted(t *testing.T) {
 		"an RC opcode":   {"gsi_bad_packets", func() { h := gsiHeader(1); h.Opcode = wire.SendOnly; p.packet(h, mad) }},
 		"MAD too long":   {"gsi_bad_packets", func() { p.packet(gsiHeader(1), deth, mad, make([]byte, 4)) }},
 		"MAD too short":  {"gsi_bad_packets", func() { p.packet(gsiHeader(1), deth, mad[:252]) }},
-		"another class":  {"cm_malformed", func() { p.mad(changedMAD(1, 0x03)) }},
+		"another class":  {"mads_lost", func() { p.mad(changedMAD(1, 0x03)) }},
 		"class version":  {"cm_malformed", func() { p.mad(changedMAD(2, 1)) }},
 		"another method": {"cm_malformed", func() { p.mad(changedMAD(3, 0x81)) }},
 		"SIDR":           {"cm_unsupported", func() { p.mad(changedMAD(17, 0x17)) }},

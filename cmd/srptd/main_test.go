@@ -79,8 +79,9 @@ var lastAddress atomic.Uint32
 // loopback is an address of this host that nobody else uses: UDP port 4791 belongs to one process an address, and tests
 // run in parallel, of this process and of others.
 func loopback() netip.Addr {
-	n, pid := lastAddress.Add(1), os.Getpid()
-	return netip.AddrFrom4([4]byte{127, byte(64 + pid>>8&0x3F + int(n>>8)&1<<6), byte(pid), byte(n)})
+	const each, all = 2048, 158 << 16 // addresses of a process, and of all: 127.96.0.0 to 127.253.255.255
+	n := (os.Getpid()*each + int(lastAddress.Add(1)%each)) % all
+	return netip.AddrFrom4([4]byte{127, byte(96 + n>>16), byte(n >> 8), byte(n)})
 }
 
 // long skips a test under -short.

@@ -21,7 +21,7 @@ func (fixed) Status() *adminpb.StatusReply {
 	return &adminpb.StatusReply{
 		Version: "v1", Provider: "roce", IdExt: "0011", IocGuid: "0022", Sessions: 1,
 		Listeners: []*adminpb.Listener{{Address: "10.0.0.1:5555", Device: "eth0", State: "listening"}},
-		Luns:      []*adminpb.Lun{{Lun: 3, Name: "disk3", Plugin: "backstore-file", Blocks: 2048, BlockSize: 512, State: "ready", Notice: "buffered I/O"}},
+		Luns:      []*adminpb.Lun{{Lun: 3, Name: "disk3", Plugin: "backstore-file", Blocks: 2048, BlockSize: 512, State: "ready", Notice: "buffered I/O", Health: "degraded: half a mirror"}},
 		Plugins:   fixed{}.Plugins().Plugins,
 		Counters:  map[string]uint64{"logins_accepted": 4, "nothing": 0},
 	}
@@ -85,7 +85,7 @@ func ctl(t *testing.T, args ...string) (string, error) {
 func TestCommandsPrintWhatTheDaemonSays(t *testing.T) {
 	socket := serveFixed(t)
 	cases := map[string][]string{
-		"status": {"srptd v1", "10.0.0.1:5555", "eth0", "disk3", "1.0 MiB", "ready", "buffered I/O", "logins_accepted",
+		"status": {"srptd v1", "10.0.0.1:5555", "eth0", "disk3", "1.0 MiB", "ready", "buffered I/O", "the store is degraded: half a mirror", "logins_accepted",
 			"plugin auth", "/lib/auth", "running for 1m1s", "pid 4711", "2 restarts", "access list: 3 hosts", "gosrpt sdk", "last error: no such file"},
 		"sessions":                             {"0xabc", "10.0.0.9:4791", "17", "live", "host web by port_id:0xabc", "read-only", "no quota", "33", "5=disk3 (read-only)"},
 		"plugin list":                          {"auth", "/lib/auth", "running", "4711", "1.5s", "backstore", "disk3", "down", "7s", "no such file; nor another"},

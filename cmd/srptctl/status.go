@@ -40,8 +40,10 @@ func writeStatus(w io.Writer, s *adminpb.StatusReply) {
 	for _, l := range s.Luns {
 		fmt.Fprintf(w, "lun %d\t%s\t%s\t%s\t%s\t%s\n", l.Lun, l.Name, l.Plugin,
 			humanize.IBytes(l.Blocks*uint64(l.BlockSize)), access(l.ReadOnly), l.State)
-		if l.Notice != "" {
-			fmt.Fprintf(w, "\t%s\n", l.Notice)
+		for _, line := range []string{l.Notice, unwell(l.Health)} {
+			if line != "" {
+				fmt.Fprintf(w, "\t%s\n", line)
+			}
 		}
 	}
 	for _, p := range s.Plugins {
@@ -52,6 +54,14 @@ func writeStatus(w io.Writer, s *adminpb.StatusReply) {
 	for _, d := range s.Devices {
 		writeCounters(w, "device "+d.Name, d.Counters)
 	}
+}
+
+// unwell is what a LUN's store says of its medium, if that is worth a line.
+func unwell(health string) string {
+	if health == "" || health == "good" {
+		return ""
+	}
+	return "the store is " + health
 }
 
 // writeCounters lists the counters that are not zero, in order of name.

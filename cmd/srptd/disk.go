@@ -17,6 +17,7 @@ import (
 	"github.com/gosrpt/gosrpt/core/scsi"
 	"github.com/gosrpt/gosrpt/core/store"
 	"github.com/gosrpt/gosrpt/core/target"
+	"github.com/gosrpt/gosrpt/sdk/backstore"
 	"github.com/gosrpt/gosrpt/sdk/host"
 )
 
@@ -45,6 +46,8 @@ type disk struct {
 	state string
 	since time.Time // since when
 	parts *parts    // nil while it is not open
+	// health is what the store last said of itself; good if it cannot tell.
+	health backstore.Health
 }
 
 // parts are what an open disk is made of, in the order of making.
@@ -54,6 +57,8 @@ type parts struct {
 	queue  *host.Queue
 	guard  *store.Guard
 	device *lu.Device
+	// blocks is the size that the store has told since it was opened, 0 if none. It belongs to the reactor's goroutine.
+	blocks uint64
 }
 
 // makeDisks makes the disks and opens none.
@@ -109,6 +114,7 @@ func (k *disk) open() error {
 	if info.Notice != "" {
 		k.log.Warn(info.Notice)
 	}
+	k.follow(p)
 	return nil
 }
 

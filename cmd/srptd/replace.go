@@ -55,6 +55,9 @@ func (k *disk) attach(p *parts, q *host.Queue) error {
 		if err = p.guard.Attach(q); err == nil {
 			err = p.device.Update(p.guard.Info())
 		}
+		if err == nil {
+			err = p.resize() // the queue knows the size at the opening
+		}
 	})
 	return errors.Join(called, err)
 }

@@ -95,6 +95,13 @@ func (k *disk) status() *adminpb.Lun {
 			l.State += ": " + p.LastError
 		}
 	}
+	l.Health = k.health.Condition.String()
+	if k.health.Text != "" {
+		l.Health += ": " + k.health.Text
+	}
+	if info.Powers != 0 {
+		l.Powers = strings.Split(info.Powers.String(), ", ")
+	}
 	l.Counters = k.parts.counters()
 	return l
 }

@@ -275,9 +275,13 @@ type Lun struct {
 	ReadOnly  bool   `protobuf:"varint,7,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	Serial    string `protobuf:"bytes,8,opt,name=serial,proto3" json:"serial,omitempty"`
 	// NAA name, hex.
-	Naa           string            `protobuf:"bytes,9,opt,name=naa,proto3" json:"naa,omitempty"`
-	Notice        string            `protobuf:"bytes,10,opt,name=notice,proto3" json:"notice,omitempty"`
-	Counters      map[string]uint64 `protobuf:"bytes,11,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Naa      string            `protobuf:"bytes,9,opt,name=naa,proto3" json:"naa,omitempty"`
+	Notice   string            `protobuf:"bytes,10,opt,name=notice,proto3" json:"notice,omitempty"`
+	Counters map[string]uint64 `protobuf:"bytes,11,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// What the store says of its medium: "good", "degraded" or "failing", and why.
+	Health string `protobuf:"bytes,12,opt,name=health,proto3" json:"health,omitempty"`
+	// What initiators can ask for beyond reading and writing, by the store's powers.
+	Powers        []string `protobuf:"bytes,13,rep,name=powers,proto3" json:"powers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -385,6 +389,20 @@ func (x *Lun) GetNotice() string {
 func (x *Lun) GetCounters() map[string]uint64 {
 	if x != nil {
 		return x.Counters
+	}
+	return nil
+}
+
+func (x *Lun) GetHealth() string {
+	if x != nil {
+		return x.Health
+	}
+	return ""
+}
+
+func (x *Lun) GetPowers() []string {
+	if x != nil {
+		return x.Powers
 	}
 	return nil
 }
@@ -1575,7 +1593,7 @@ const file_admin_proto_rawDesc = "" +
 	"\bListener\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x14\n" +
-	"\x05state\x18\x03 \x01(\tR\x05state\"\xec\x02\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\"\x9c\x03\n" +
 	"\x03Lun\x12\x10\n" +
 	"\x03lun\x18\x01 \x01(\rR\x03lun\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -1589,7 +1607,9 @@ const file_admin_proto_rawDesc = "" +
 	"\x03naa\x18\t \x01(\tR\x03naa\x12\x16\n" +
 	"\x06notice\x18\n" +
 	" \x01(\tR\x06notice\x12>\n" +
-	"\bcounters\x18\v \x03(\v2\".gosrpt.admin.v1.Lun.CountersEntryR\bcounters\x1a;\n" +
+	"\bcounters\x18\v \x03(\v2\".gosrpt.admin.v1.Lun.CountersEntryR\bcounters\x12\x16\n" +
+	"\x06health\x18\f \x01(\tR\x06health\x12\x16\n" +
+	"\x06powers\x18\r \x03(\tR\x06powers\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x9c\x01\n" +

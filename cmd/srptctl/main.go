@@ -54,7 +54,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.PersistentFlags().StringVar(&o.socket, "socket", defaultSocket(), "control socket of the daemon (GOSRPT_ADMIN_SOCKET)")
 	root.PersistentFlags().StringVarP(&o.output, "output", "o", "text", "text or json")
-	root.AddCommand(statusCommand(o), sessionsCommand(o), logoutCommand(o), connectInfoCommand(o), pluginCommand(o), benchCommand(o), versionCommand())
+	root.AddCommand(statusCommand(o), sessionsCommand(o), logoutCommand(o), connectInfoCommand(o), pluginCommand(o), fabricCommand(o), eventsCommand(o), benchCommand(o), versionCommand())
 	return root
 }
 

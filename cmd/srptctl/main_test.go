@@ -51,6 +51,22 @@ func (fixed) Logout(_ context.Context, id uint64) error {
 	return admin.ErrNoSession
 }
 
+func (fixed) Fabric() *adminpb.FabricReply {
+	return &adminpb.FabricReply{IgnoredEvents: 3, Hcas: []*adminpb.Hca{{Name: "eth0", NodeGuid: "0011", Serving: true, Counters: map[string]uint64{"rx_packets": 12},
+		Ports: []*adminpb.HcaPort{{Num: 1, Guid: "0012", State: "active", Link: "InfiniBand", Mtu: 4096, Lid: 7, SmLid: 1, Gids: []string{"fe80::1"},
+			Addresses: []string{"10.0.0.1"}, Pkeys: []uint32{0xffff}, Discovery: true, Answered: 5}}}, {Name: "eth1", Problem: "in use"}}}
+}
+
+func (fixed) Events(ctx context.Context, after uint64, follow bool) ([]*adminpb.Event, error) {
+	switch {
+	case after == 0:
+		return []*adminpb.Event{{Seq: 1, Device: "eth0", Port: 1, Event: "port error", Action: "cache cleared"}, {Seq: 2, Device: "eth1", Event: "device added", Action: "devices listed"}}, nil
+	case after == 2 && follow:
+		return []*adminpb.Event{{Seq: 3, Device: "eth2", Event: "device removed", Action: "its sessions and listeners end"}}, nil
+	}
+	return nil, nil
+}
+
 func (fixed) UpgradePlugin(_ context.Context, name, path string) (*adminpb.UpgradePluginReply, error) {
 	if name != "disk3" {
 		return nil, admin.ErrNoPlugin
@@ -90,7 +106,11 @@ func TestCommandsPrintWhatTheDaemonSays(t *testing.T) {
 		"sessions":                             {"0xabc", "10.0.0.9:4791", "17", "live", "host web by port_id:0xabc", "read-only", "no quota", "33", "5=disk3 (read-only)"},
 		"plugin list":                          {"auth", "/lib/auth", "running", "4711", "1.5s", "backstore", "disk3", "down", "7s", "no such file; nor another"},
 		"plugin upgrade disk3 --path /lib/new": {"/lib/old", "pid 11", "sdk 1", "/lib/new", "pid 12", "disk3", "paused for 3.2ms", "5 requests waited"},
-		"connect-info":                         {"id_ext=0011,ioc_guid=0022,dest=10.0.0.1:5555"},
+		"fabric": {"HCA eth0", "node GUID 0011", "serving", "port 1", "InfiniBand", "active", "MTU 4096", "LID 7/0", "SM LID 1", "fe80::1", "10.0.0.1",
+			"0xffff", "answered 5", "rx_packets", "HCA eth1", "not served: in use"},
+		"events":          {"eth0 port 1: port error: cache cleared", "eth1: device added: devices listed"},
+		"events --follow": {"eth2: device removed: its sessions and listeners end"},
+		"connect-info":    {"id_ext=0011,ioc_guid=0022,dest=10.0.0.1:5555"},
 	}
 	for cmd, want := range cases {
 		out, err := ctl(t, append([]string{"--socket", socket}, strings.Fields(cmd)...)...)
@@ -110,7 +130,7 @@ func TestCommandsPrintWhatTheDaemonSays(t *testing.T) {
 
 func TestEveryAnswerIsToBeHadAsJSON(t *testing.T) {
 	socket := serveFixed(t)
-	for _, cmd := range []string{"status", "sessions", "connect-info", "plugin list", "plugin upgrade disk3"} {
+	for _, cmd := range []string{"status", "sessions", "connect-info", "plugin list", "plugin upgrade disk3", "fabric"} {
 		out, err := ctl(t, append([]string{"--socket", socket, "--output", "json"}, strings.Fields(cmd)...)...)
 		if err != nil || !json.Valid([]byte(out)) {
 			t.Errorf("%s: %v\n%s", cmd, err, out)

@@ -15,6 +15,7 @@ import (
 	"github.com/gosrpt/gosrpt/core/admin"
 	"github.com/gosrpt/gosrpt/core/config"
 	"github.com/gosrpt/gosrpt/core/conn"
+	"github.com/gosrpt/gosrpt/core/hca"
 	"github.com/gosrpt/gosrpt/core/ioctx"
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/rdma/roce"
@@ -31,7 +32,9 @@ type daemon struct {
 	log      hclog.Logger
 	begin    time.Time
 	provider rdma.Provider
-	devices  []rdma.Device
+	// devices are those that were there at the start; table knows those of now.
+	devices []rdma.Device
+	table   *hca.Table
 	// auth and planner are the plugins of the control plane, nil if none is configured.
 	auth    *authorizer
 	planner *planner
@@ -52,7 +55,12 @@ type daemon struct {
 // start brings everything up. If ctx ends before that is done, it ends what there is in order and returns neither a daemon nor,
 // unless that fails, an error.
 func start(ctx context.Context, cfg *config.Config, log hclog.Logger) (*daemon, error) {
-	d := &daemon{cfg: cfg, log: log, begin: time.Now(), provider: newProvider(cfg, log)}
+	return startOn(ctx, cfg, log, newProvider(cfg, log))
+}
+
+// startOn is start on the devices of a provider, which it closes in the end.
+func startOn(ctx context.Context, cfg *config.Config, log hclog.Logger, provider rdma.Provider) (*daemon, error) {
+	d := &daemon{cfg: cfg, log: log, begin: time.Now(), provider: provider}
 	d.makeControls()
 	if err := d.bringUp(ctx); err != nil {
 		asked := ctx.Err() != nil
@@ -74,9 +82,6 @@ func (d *daemon) bringUp(ctx context.Context) (err error) {
 	if d.devices, err = d.provider.Devices(ctx); err != nil {
 		return fmt.Errorf("RDMA devices: %w", err)
 	}
-	if len(d.devices) == 0 {
-		return fmt.Errorf("no network interface to serve: none is up, or none has an address of listen %v", d.cfg.Listen)
-	}
 	if err := d.claim(); err != nil {
 		return err
 	}
@@ -87,6 +92,9 @@ func (d *daemon) bringUp(ctx context.Context) (err error) {
 		return err
 	}
 	if err := d.makeTarget(ctx); err != nil {
+		return err
+	}
+	if err := d.followDevices(ctx); err != nil {
 		return err
 	}
 	d.makeDisks()
@@ -237,6 +245,9 @@ func (d *daemon) stop() error {
 		errs = append(errs, k.close(ctx))
 	}
 	d.closeControls()
+	if d.table != nil {
+		d.table.Close()
+	}
 	if d.admin != nil {
 		errs = append(errs, d.admin.Close())
 	}
@@ -257,3 +268,11 @@ func (d *daemon) closeControls() {
 }
 
 func hex64(n uint64) string { return fmt.Sprintf("%016x", n) }
+
+// served are the devices of now.
+func (d *daemon) served() []rdma.Device {
+	if d.target == nil {
+		return d.devices
+	}
+	return d.target.ServedDevices()
+}

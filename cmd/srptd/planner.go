@@ -90,7 +90,7 @@ var errUnfit = errors.New("the plan does not fit")
 
 // fits holds a plan against the devices, and against what initiators have been told.
 func (p *planner) fits(plan coreioctx.Plan) error {
-	for _, dev := range p.d.devices {
+	for _, dev := range p.d.served() {
 		if most := dev.Attr().MaxQPWork; most > 0 && plan.Receives() > most {
 			return fmt.Errorf("%w: %d receives of a channel, %s takes %d", errUnfit, plan.Receives(), dev.Name(), most)
 		}
@@ -193,7 +193,7 @@ func pressureOf(st *target.Stats) *ioctx.Pressure {
 func (p *planner) situation() ioctx.Situation {
 	c := p.d.cfg
 	s := ioctx.Situation{Default: p.own.Contract(), Channels: c.Login.TotalChannels, ChannelsPerNexus: c.Login.MaxChannels}
-	for _, dev := range p.d.devices {
+	for _, dev := range p.d.served() {
 		is := ioctx.Device{Name: dev.Name(), MaxQueueDepth: dev.Attr().MaxQPWork}
 		if ports, err := dev.Ports(); err == nil {
 			for _, port := range ports {

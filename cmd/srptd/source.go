@@ -52,7 +52,10 @@ func (s source) Status() *adminpb.StatusReply {
 	for _, k := range s.d.disks {
 		r.Luns = append(r.Luns, k.status())
 	}
-	for _, dev := range s.d.devices {
+	for _, svc := range s.d.target.Waiting() {
+		r.Listeners = append(r.Listeners, &adminpb.Listener{Address: svc.Addr.String(), State: "waits for a device that has the address"})
+	}
+	for _, dev := range s.d.served() {
 		r.Devices = append(r.Devices, &adminpb.Device{Name: dev.Name(), Counters: dev.Stats()})
 	}
 	return r

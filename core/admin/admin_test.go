@@ -50,6 +50,22 @@ func (fixed) Logout(_ context.Context, id uint64) error {
 	return nil
 }
 
+func (fixed) Fabric() *adminpb.FabricReply {
+	return &adminpb.FabricReply{IgnoredEvents: 3, Hcas: []*adminpb.Hca{{Name: "eth0", NodeGuid: "0011", Serving: true, Counters: map[string]uint64{"rx_packets": 12},
+		Ports: []*adminpb.HcaPort{{Num: 1, Guid: "0012", State: "active", Link: "InfiniBand", Mtu: 4096, Lid: 7, SmLid: 1, Gids: []string{"fe80::1"},
+			Addresses: []string{"10.0.0.1"}, Pkeys: []uint32{0xffff}, Discovery: true, Answered: 5}}}, {Name: "eth1", Problem: "in use"}}}
+}
+
+func (fixed) Events(ctx context.Context, after uint64, follow bool) ([]*adminpb.Event, error) {
+	switch {
+	case after == 0:
+		return []*adminpb.Event{{Seq: 1, Device: "eth0", Port: 1, Event: "port error", Action: "cache cleared"}, {Seq: 2, Device: "eth1", Event: "device added", Action: "devices listed"}}, nil
+	case after == 2 && follow:
+		return []*adminpb.Event{{Seq: 3, Device: "eth2", Event: "device removed", Action: "its sessions and listeners end"}}, nil
+	}
+	return nil, nil
+}
+
 func (fixed) UpgradePlugin(_ context.Context, name, path string) (*adminpb.UpgradePluginReply, error) {
 	switch {
 	case name != "d":

@@ -28,6 +28,9 @@ type Source interface {
 	ConnectInfo() *adminpb.ConnectInfoReply
 	// Plugins waits for nothing.
 	Plugins() *adminpb.PluginsReply
+	Fabric() *adminpb.FabricReply
+	// Events returns the events after a number. With follow it waits until there are some, or ctx ends.
+	Events(ctx context.Context, after uint64, follow bool) ([]*adminpb.Event, error)
 	// UpgradePlugin replaces a plugin's process; ErrNoPlugin if there is none of that name.
 	UpgradePlugin(ctx context.Context, name, path string) (*adminpb.UpgradePluginReply, error)
 	// Logout ends a session; ErrNoSession if there is none of that number.
@@ -154,6 +157,28 @@ func (s *service) ConnectInfo(context.Context, *adminpb.ConnectInfoRequest) (*ad
 
 func (s *service) Plugins(context.Context, *adminpb.PluginsRequest) (*adminpb.PluginsReply, error) {
 	return s.src.Plugins(), nil
+}
+
+func (s *service) Fabric(context.Context, *adminpb.FabricRequest) (*adminpb.FabricReply, error) {
+	return s.src.Fabric(), nil
+}
+
+func (s *service) Events(r *adminpb.EventsRequest, out grpc.ServerStreamingServer[adminpb.Event]) error {
+	for after := r.After; ; {
+		list, err := s.src.Events(out.Context(), after, r.Follow)
+		if err != nil {
+			return status.Error(codes.Canceled, err.Error())
+		}
+		for _, ev := range list {
+			if err := out.Send(ev); err != nil {
+				return err
+			}
+			after = ev.Seq
+		}
+		if !r.Follow || len(list) == 0 {
+			return nil
+		}
+	}
 }
 
 func (s *service) UpgradePlugin(ctx context.Context, r *adminpb.UpgradePluginRequest) (*adminpb.UpgradePluginReply, error) {

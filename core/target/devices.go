@@ -11,7 +11,9 @@ import (
 	"github.com/gosrpt/gosrpt/core/rdma"
 )
 
-// deviceList is the devices that are served.
+// ServedDevices lists the devices that are served.
+func (t *Target) ServedDevices() []rdma.Device { return t.deviceList() }
+
 func (t *Target) deviceList() []rdma.Device {
 	t.state.Lock()
 	defer t.state.Unlock()

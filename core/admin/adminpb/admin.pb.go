@@ -1562,6 +1562,511 @@ func (x *UpgradePause) GetRequestsWaited() uint64 {
 	return 0
 }
 
+type FabricRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FabricRequest) Reset() {
+	*x = FabricRequest{}
+	mi := &file_admin_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FabricRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FabricRequest) ProtoMessage() {}
+
+func (x *FabricRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FabricRequest.ProtoReflect.Descriptor instead.
+func (*FabricRequest) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{22}
+}
+
+type FabricReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Hcas  []*Hca                 `protobuf:"bytes,1,rep,name=hcas,proto3" json:"hcas,omitempty"`
+	// Events that nothing could be done about.
+	IgnoredEvents uint64 `protobuf:"varint,2,opt,name=ignored_events,json=ignoredEvents,proto3" json:"ignored_events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FabricReply) Reset() {
+	*x = FabricReply{}
+	mi := &file_admin_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FabricReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FabricReply) ProtoMessage() {}
+
+func (x *FabricReply) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FabricReply.ProtoReflect.Descriptor instead.
+func (*FabricReply) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *FabricReply) GetHcas() []*Hca {
+	if x != nil {
+		return x.Hcas
+	}
+	return nil
+}
+
+func (x *FabricReply) GetIgnoredEvents() uint64 {
+	if x != nil {
+		return x.IgnoredEvents
+	}
+	return 0
+}
+
+type Hca struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	NodeGuid string                 `protobuf:"bytes,2,opt,name=node_guid,json=nodeGuid,proto3" json:"node_guid,omitempty"`
+	// Logins are taken on it. If not, problem says why.
+	Serving       bool              `protobuf:"varint,3,opt,name=serving,proto3" json:"serving,omitempty"`
+	Problem       string            `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
+	Ports         []*HcaPort        `protobuf:"bytes,5,rep,name=ports,proto3" json:"ports,omitempty"`
+	Counters      map[string]uint64 `protobuf:"bytes,6,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hca) Reset() {
+	*x = Hca{}
+	mi := &file_admin_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hca) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hca) ProtoMessage() {}
+
+func (x *Hca) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hca.ProtoReflect.Descriptor instead.
+func (*Hca) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Hca) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Hca) GetNodeGuid() string {
+	if x != nil {
+		return x.NodeGuid
+	}
+	return ""
+}
+
+func (x *Hca) GetServing() bool {
+	if x != nil {
+		return x.Serving
+	}
+	return false
+}
+
+func (x *Hca) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+func (x *Hca) GetPorts() []*HcaPort {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+func (x *Hca) GetCounters() map[string]uint64 {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
+type HcaPort struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Num   uint32                 `protobuf:"varint,1,opt,name=num,proto3" json:"num,omitempty"`
+	Guid  string                 `protobuf:"bytes,2,opt,name=guid,proto3" json:"guid,omitempty"`
+	State string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// "InfiniBand" or "Ethernet".
+	Link      string   `protobuf:"bytes,4,opt,name=link,proto3" json:"link,omitempty"`
+	Mtu       uint32   `protobuf:"varint,5,opt,name=mtu,proto3" json:"mtu,omitempty"`
+	Lid       uint32   `protobuf:"varint,6,opt,name=lid,proto3" json:"lid,omitempty"`
+	Lmc       uint32   `protobuf:"varint,7,opt,name=lmc,proto3" json:"lmc,omitempty"`
+	SmLid     uint32   `protobuf:"varint,8,opt,name=sm_lid,json=smLid,proto3" json:"sm_lid,omitempty"`
+	Gids      []string `protobuf:"bytes,9,rep,name=gids,proto3" json:"gids,omitempty"`
+	Addresses []string `protobuf:"bytes,10,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	Pkeys     []uint32 `protobuf:"varint,11,rep,packed,name=pkeys,proto3" json:"pkeys,omitempty"`
+	// How long it has been as it is, and how often it was read.
+	SinceSeconds int64  `protobuf:"varint,12,opt,name=since_seconds,json=sinceSeconds,proto3" json:"since_seconds,omitempty"`
+	Reads        uint64 `protobuf:"varint,13,opt,name=reads,proto3" json:"reads,omitempty"`
+	// Why it could not be read the last time.
+	Problem string `protobuf:"bytes,14,opt,name=problem,proto3" json:"problem,omitempty"`
+	// Device Management requests are answered. If not, discovery_problem says why.
+	Discovery        bool   `protobuf:"varint,15,opt,name=discovery,proto3" json:"discovery,omitempty"`
+	DiscoveryProblem string `protobuf:"bytes,16,opt,name=discovery_problem,json=discoveryProblem,proto3" json:"discovery_problem,omitempty"`
+	Answered         uint64 `protobuf:"varint,17,opt,name=answered,proto3" json:"answered,omitempty"`
+	Dropped          uint64 `protobuf:"varint,18,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	Failed           uint64 `protobuf:"varint,19,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *HcaPort) Reset() {
+	*x = HcaPort{}
+	mi := &file_admin_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HcaPort) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HcaPort) ProtoMessage() {}
+
+func (x *HcaPort) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HcaPort.ProtoReflect.Descriptor instead.
+func (*HcaPort) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *HcaPort) GetNum() uint32 {
+	if x != nil {
+		return x.Num
+	}
+	return 0
+}
+
+func (x *HcaPort) GetGuid() string {
+	if x != nil {
+		return x.Guid
+	}
+	return ""
+}
+
+func (x *HcaPort) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *HcaPort) GetLink() string {
+	if x != nil {
+		return x.Link
+	}
+	return ""
+}
+
+func (x *HcaPort) GetMtu() uint32 {
+	if x != nil {
+		return x.Mtu
+	}
+	return 0
+}
+
+func (x *HcaPort) GetLid() uint32 {
+	if x != nil {
+		return x.Lid
+	}
+	return 0
+}
+
+func (x *HcaPort) GetLmc() uint32 {
+	if x != nil {
+		return x.Lmc
+	}
+	return 0
+}
+
+func (x *HcaPort) GetSmLid() uint32 {
+	if x != nil {
+		return x.SmLid
+	}
+	return 0
+}
+
+func (x *HcaPort) GetGids() []string {
+	if x != nil {
+		return x.Gids
+	}
+	return nil
+}
+
+func (x *HcaPort) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *HcaPort) GetPkeys() []uint32 {
+	if x != nil {
+		return x.Pkeys
+	}
+	return nil
+}
+
+func (x *HcaPort) GetSinceSeconds() int64 {
+	if x != nil {
+		return x.SinceSeconds
+	}
+	return 0
+}
+
+func (x *HcaPort) GetReads() uint64 {
+	if x != nil {
+		return x.Reads
+	}
+	return 0
+}
+
+func (x *HcaPort) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+func (x *HcaPort) GetDiscovery() bool {
+	if x != nil {
+		return x.Discovery
+	}
+	return false
+}
+
+func (x *HcaPort) GetDiscoveryProblem() string {
+	if x != nil {
+		return x.DiscoveryProblem
+	}
+	return ""
+}
+
+func (x *HcaPort) GetAnswered() uint64 {
+	if x != nil {
+		return x.Answered
+	}
+	return 0
+}
+
+func (x *HcaPort) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+func (x *HcaPort) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+type EventsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only those after this number.
+	After         uint64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
+	Follow        bool   `protobuf:"varint,2,opt,name=follow,proto3" json:"follow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventsRequest) Reset() {
+	*x = EventsRequest{}
+	mi := &file_admin_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventsRequest) ProtoMessage() {}
+
+func (x *EventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
+func (*EventsRequest) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *EventsRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *EventsRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+type Event struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Seq    uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	UnixMs int64                  `protobuf:"varint,2,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	Device string                 `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"`
+	// 0 for an event of the whole device.
+	Port  uint32 `protobuf:"varint,4,opt,name=port,proto3" json:"port,omitempty"`
+	Event string `protobuf:"bytes,5,opt,name=event,proto3" json:"event,omitempty"`
+	// What was done about it.
+	Action        string `protobuf:"bytes,6,opt,name=action,proto3" json:"action,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Event) Reset() {
+	*x = Event{}
+	mi := &file_admin_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Event) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Event) ProtoMessage() {}
+
+func (x *Event) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Event.ProtoReflect.Descriptor instead.
+func (*Event) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Event) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Event) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+func (x *Event) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *Event) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *Event) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *Event) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
 var File_admin_proto protoreflect.FileDescriptor
 
 const file_admin_proto_rawDesc = "" +
@@ -1706,14 +2211,61 @@ const file_admin_proto_rawDesc = "" +
 	"\fUpgradePause\x12\x10\n" +
 	"\x03lun\x18\x01 \x01(\tR\x03lun\x12\"\n" +
 	"\fmicroseconds\x18\x02 \x01(\x04R\fmicroseconds\x12'\n" +
-	"\x0frequests_waited\x18\x03 \x01(\x04R\x0erequestsWaited2\xe4\x03\n" +
+	"\x0frequests_waited\x18\x03 \x01(\x04R\x0erequestsWaited\"\x0f\n" +
+	"\rFabricRequest\"^\n" +
+	"\vFabricReply\x12(\n" +
+	"\x04hcas\x18\x01 \x03(\v2\x14.gosrpt.admin.v1.HcaR\x04hcas\x12%\n" +
+	"\x0eignored_events\x18\x02 \x01(\x04R\rignoredEvents\"\x97\x02\n" +
+	"\x03Hca\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\tnode_guid\x18\x02 \x01(\tR\bnodeGuid\x12\x18\n" +
+	"\aserving\x18\x03 \x01(\bR\aserving\x12\x18\n" +
+	"\aproblem\x18\x04 \x01(\tR\aproblem\x12.\n" +
+	"\x05ports\x18\x05 \x03(\v2\x18.gosrpt.admin.v1.HcaPortR\x05ports\x12>\n" +
+	"\bcounters\x18\x06 \x03(\v2\".gosrpt.admin.v1.Hca.CountersEntryR\bcounters\x1a;\n" +
+	"\rCountersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xdc\x03\n" +
+	"\aHcaPort\x12\x10\n" +
+	"\x03num\x18\x01 \x01(\rR\x03num\x12\x12\n" +
+	"\x04guid\x18\x02 \x01(\tR\x04guid\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x12\n" +
+	"\x04link\x18\x04 \x01(\tR\x04link\x12\x10\n" +
+	"\x03mtu\x18\x05 \x01(\rR\x03mtu\x12\x10\n" +
+	"\x03lid\x18\x06 \x01(\rR\x03lid\x12\x10\n" +
+	"\x03lmc\x18\a \x01(\rR\x03lmc\x12\x15\n" +
+	"\x06sm_lid\x18\b \x01(\rR\x05smLid\x12\x12\n" +
+	"\x04gids\x18\t \x03(\tR\x04gids\x12\x1c\n" +
+	"\taddresses\x18\n" +
+	" \x03(\tR\taddresses\x12\x14\n" +
+	"\x05pkeys\x18\v \x03(\rR\x05pkeys\x12#\n" +
+	"\rsince_seconds\x18\f \x01(\x03R\fsinceSeconds\x12\x14\n" +
+	"\x05reads\x18\r \x01(\x04R\x05reads\x12\x18\n" +
+	"\aproblem\x18\x0e \x01(\tR\aproblem\x12\x1c\n" +
+	"\tdiscovery\x18\x0f \x01(\bR\tdiscovery\x12+\n" +
+	"\x11discovery_problem\x18\x10 \x01(\tR\x10discoveryProblem\x12\x1a\n" +
+	"\banswered\x18\x11 \x01(\x04R\banswered\x12\x18\n" +
+	"\adropped\x18\x12 \x01(\x04R\adropped\x12\x16\n" +
+	"\x06failed\x18\x13 \x01(\x04R\x06failed\"=\n" +
+	"\rEventsRequest\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\x04R\x05after\x12\x16\n" +
+	"\x06follow\x18\x02 \x01(\bR\x06follow\"\x8c\x01\n" +
+	"\x05Event\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x17\n" +
+	"\aunix_ms\x18\x02 \x01(\x03R\x06unixMs\x12\x16\n" +
+	"\x06device\x18\x03 \x01(\tR\x06device\x12\x12\n" +
+	"\x04port\x18\x04 \x01(\rR\x04port\x12\x14\n" +
+	"\x05event\x18\x05 \x01(\tR\x05event\x12\x16\n" +
+	"\x06action\x18\x06 \x01(\tR\x06action2\xf0\x04\n" +
 	"\x05Admin\x12F\n" +
 	"\x06Status\x12\x1e.gosrpt.admin.v1.StatusRequest\x1a\x1c.gosrpt.admin.v1.StatusReply\x12L\n" +
 	"\bSessions\x12 .gosrpt.admin.v1.SessionsRequest\x1a\x1e.gosrpt.admin.v1.SessionsReply\x12F\n" +
 	"\x06Logout\x12\x1e.gosrpt.admin.v1.LogoutRequest\x1a\x1c.gosrpt.admin.v1.LogoutReply\x12U\n" +
 	"\vConnectInfo\x12#.gosrpt.admin.v1.ConnectInfoRequest\x1a!.gosrpt.admin.v1.ConnectInfoReply\x12I\n" +
 	"\aPlugins\x12\x1f.gosrpt.admin.v1.PluginsRequest\x1a\x1d.gosrpt.admin.v1.PluginsReply\x12[\n" +
-	"\rUpgradePlugin\x12%.gosrpt.admin.v1.UpgradePluginRequest\x1a#.gosrpt.admin.v1.UpgradePluginReplyB-Z+github.com/gosrpt/gosrpt/core/admin/adminpbb\x06proto3"
+	"\rUpgradePlugin\x12%.gosrpt.admin.v1.UpgradePluginRequest\x1a#.gosrpt.admin.v1.UpgradePluginReply\x12F\n" +
+	"\x06Fabric\x12\x1e.gosrpt.admin.v1.FabricRequest\x1a\x1c.gosrpt.admin.v1.FabricReply\x12B\n" +
+	"\x06Events\x12\x1e.gosrpt.admin.v1.EventsRequest\x1a\x16.gosrpt.admin.v1.Event0\x01B-Z+github.com/gosrpt/gosrpt/core/admin/adminpbb\x06proto3"
 
 var (
 	file_admin_proto_rawDescOnce sync.Once
@@ -1727,7 +2279,7 @@ func file_admin_proto_rawDescGZIP() []byte {
 	return file_admin_proto_rawDescData
 }
 
-var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_admin_proto_goTypes = []any{
 	(*StatusRequest)(nil),        // 0: gosrpt.admin.v1.StatusRequest
 	(*StatusReply)(nil),          // 1: gosrpt.admin.v1.StatusReply
@@ -1751,20 +2303,27 @@ var file_admin_proto_goTypes = []any{
 	(*UpgradePluginReply)(nil),   // 19: gosrpt.admin.v1.UpgradePluginReply
 	(*PluginVersion)(nil),        // 20: gosrpt.admin.v1.PluginVersion
 	(*UpgradePause)(nil),         // 21: gosrpt.admin.v1.UpgradePause
-	nil,                          // 22: gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
-	nil,                          // 23: gosrpt.admin.v1.StatusReply.CountersEntry
-	nil,                          // 24: gosrpt.admin.v1.Lun.CountersEntry
-	nil,                          // 25: gosrpt.admin.v1.Device.CountersEntry
+	(*FabricRequest)(nil),        // 22: gosrpt.admin.v1.FabricRequest
+	(*FabricReply)(nil),          // 23: gosrpt.admin.v1.FabricReply
+	(*Hca)(nil),                  // 24: gosrpt.admin.v1.Hca
+	(*HcaPort)(nil),              // 25: gosrpt.admin.v1.HcaPort
+	(*EventsRequest)(nil),        // 26: gosrpt.admin.v1.EventsRequest
+	(*Event)(nil),                // 27: gosrpt.admin.v1.Event
+	nil,                          // 28: gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
+	nil,                          // 29: gosrpt.admin.v1.StatusReply.CountersEntry
+	nil,                          // 30: gosrpt.admin.v1.Lun.CountersEntry
+	nil,                          // 31: gosrpt.admin.v1.Device.CountersEntry
+	nil,                          // 32: gosrpt.admin.v1.Hca.CountersEntry
 }
 var file_admin_proto_depIdxs = []int32{
 	2,  // 0: gosrpt.admin.v1.StatusReply.listeners:type_name -> gosrpt.admin.v1.Listener
 	3,  // 1: gosrpt.admin.v1.StatusReply.luns:type_name -> gosrpt.admin.v1.Lun
-	22, // 2: gosrpt.admin.v1.StatusReply.refused_logins:type_name -> gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
+	28, // 2: gosrpt.admin.v1.StatusReply.refused_logins:type_name -> gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
 	4,  // 3: gosrpt.admin.v1.StatusReply.devices:type_name -> gosrpt.admin.v1.Device
-	23, // 4: gosrpt.admin.v1.StatusReply.counters:type_name -> gosrpt.admin.v1.StatusReply.CountersEntry
+	29, // 4: gosrpt.admin.v1.StatusReply.counters:type_name -> gosrpt.admin.v1.StatusReply.CountersEntry
 	17, // 5: gosrpt.admin.v1.StatusReply.plugins:type_name -> gosrpt.admin.v1.Plugin
-	24, // 6: gosrpt.admin.v1.Lun.counters:type_name -> gosrpt.admin.v1.Lun.CountersEntry
-	25, // 7: gosrpt.admin.v1.Device.counters:type_name -> gosrpt.admin.v1.Device.CountersEntry
+	30, // 6: gosrpt.admin.v1.Lun.counters:type_name -> gosrpt.admin.v1.Lun.CountersEntry
+	31, // 7: gosrpt.admin.v1.Device.counters:type_name -> gosrpt.admin.v1.Device.CountersEntry
 	7,  // 8: gosrpt.admin.v1.SessionsReply.sessions:type_name -> gosrpt.admin.v1.Session
 	9,  // 9: gosrpt.admin.v1.Session.channels:type_name -> gosrpt.admin.v1.Channel
 	8,  // 10: gosrpt.admin.v1.Session.luns:type_name -> gosrpt.admin.v1.SessionLun
@@ -1773,23 +2332,30 @@ var file_admin_proto_depIdxs = []int32{
 	20, // 13: gosrpt.admin.v1.UpgradePluginReply.old:type_name -> gosrpt.admin.v1.PluginVersion
 	20, // 14: gosrpt.admin.v1.UpgradePluginReply.new:type_name -> gosrpt.admin.v1.PluginVersion
 	21, // 15: gosrpt.admin.v1.UpgradePluginReply.pauses:type_name -> gosrpt.admin.v1.UpgradePause
-	0,  // 16: gosrpt.admin.v1.Admin.Status:input_type -> gosrpt.admin.v1.StatusRequest
-	5,  // 17: gosrpt.admin.v1.Admin.Sessions:input_type -> gosrpt.admin.v1.SessionsRequest
-	10, // 18: gosrpt.admin.v1.Admin.Logout:input_type -> gosrpt.admin.v1.LogoutRequest
-	12, // 19: gosrpt.admin.v1.Admin.ConnectInfo:input_type -> gosrpt.admin.v1.ConnectInfoRequest
-	15, // 20: gosrpt.admin.v1.Admin.Plugins:input_type -> gosrpt.admin.v1.PluginsRequest
-	18, // 21: gosrpt.admin.v1.Admin.UpgradePlugin:input_type -> gosrpt.admin.v1.UpgradePluginRequest
-	1,  // 22: gosrpt.admin.v1.Admin.Status:output_type -> gosrpt.admin.v1.StatusReply
-	6,  // 23: gosrpt.admin.v1.Admin.Sessions:output_type -> gosrpt.admin.v1.SessionsReply
-	11, // 24: gosrpt.admin.v1.Admin.Logout:output_type -> gosrpt.admin.v1.LogoutReply
-	13, // 25: gosrpt.admin.v1.Admin.ConnectInfo:output_type -> gosrpt.admin.v1.ConnectInfoReply
-	16, // 26: gosrpt.admin.v1.Admin.Plugins:output_type -> gosrpt.admin.v1.PluginsReply
-	19, // 27: gosrpt.admin.v1.Admin.UpgradePlugin:output_type -> gosrpt.admin.v1.UpgradePluginReply
-	22, // [22:28] is the sub-list for method output_type
-	16, // [16:22] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	24, // 16: gosrpt.admin.v1.FabricReply.hcas:type_name -> gosrpt.admin.v1.Hca
+	25, // 17: gosrpt.admin.v1.Hca.ports:type_name -> gosrpt.admin.v1.HcaPort
+	32, // 18: gosrpt.admin.v1.Hca.counters:type_name -> gosrpt.admin.v1.Hca.CountersEntry
+	0,  // 19: gosrpt.admin.v1.Admin.Status:input_type -> gosrpt.admin.v1.StatusRequest
+	5,  // 20: gosrpt.admin.v1.Admin.Sessions:input_type -> gosrpt.admin.v1.SessionsRequest
+	10, // 21: gosrpt.admin.v1.Admin.Logout:input_type -> gosrpt.admin.v1.LogoutRequest
+	12, // 22: gosrpt.admin.v1.Admin.ConnectInfo:input_type -> gosrpt.admin.v1.ConnectInfoRequest
+	15, // 23: gosrpt.admin.v1.Admin.Plugins:input_type -> gosrpt.admin.v1.PluginsRequest
+	18, // 24: gosrpt.admin.v1.Admin.UpgradePlugin:input_type -> gosrpt.admin.v1.UpgradePluginRequest
+	22, // 25: gosrpt.admin.v1.Admin.Fabric:input_type -> gosrpt.admin.v1.FabricRequest
+	26, // 26: gosrpt.admin.v1.Admin.Events:input_type -> gosrpt.admin.v1.EventsRequest
+	1,  // 27: gosrpt.admin.v1.Admin.Status:output_type -> gosrpt.admin.v1.StatusReply
+	6,  // 28: gosrpt.admin.v1.Admin.Sessions:output_type -> gosrpt.admin.v1.SessionsReply
+	11, // 29: gosrpt.admin.v1.Admin.Logout:output_type -> gosrpt.admin.v1.LogoutReply
+	13, // 30: gosrpt.admin.v1.Admin.ConnectInfo:output_type -> gosrpt.admin.v1.ConnectInfoReply
+	16, // 31: gosrpt.admin.v1.Admin.Plugins:output_type -> gosrpt.admin.v1.PluginsReply
+	19, // 32: gosrpt.admin.v1.Admin.UpgradePlugin:output_type -> gosrpt.admin.v1.UpgradePluginReply
+	23, // 33: gosrpt.admin.v1.Admin.Fabric:output_type -> gosrpt.admin.v1.FabricReply
+	27, // 34: gosrpt.admin.v1.Admin.Events:output_type -> gosrpt.admin.v1.Event
+	27, // [27:35] is the sub-list for method output_type
+	19, // [19:27] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_admin_proto_init() }
@@ -1803,7 +2369,7 @@ func file_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_admin_proto_rawDesc), len(file_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

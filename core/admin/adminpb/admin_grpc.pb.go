@@ -27,6 +27,8 @@ const (
 	Admin_ConnectInfo_FullMethodName   = "/gosrpt.admin.v1.Admin/ConnectInfo"
 	Admin_Plugins_FullMethodName       = "/gosrpt.admin.v1.Admin/Plugins"
 	Admin_UpgradePlugin_FullMethodName = "/gosrpt.admin.v1.Admin/UpgradePlugin"
+	Admin_Fabric_FullMethodName        = "/gosrpt.admin.v1.Admin/Fabric"
+	Admin_Events_FullMethodName        = "/gosrpt.admin.v1.Admin/Events"
 )
 
 // AdminClient is the client API for Admin service.
@@ -47,6 +49,10 @@ type AdminClient interface {
 	// UpgradePlugin replaces a plugin's process by a new one, without a logout. It returns when the new one serves, or why the old
 	// one goes on.
 	UpgradePlugin(ctx context.Context, in *UpgradePluginRequest, opts ...grpc.CallOption) (*UpgradePluginReply, error)
+	// Fabric shows the HCAs and their ports.
+	Fabric(ctx context.Context, in *FabricRequest, opts ...grpc.CallOption) (*FabricReply, error)
+	// Events lists what happened to devices and ports, and what was done about it, oldest first; with follow it goes on.
+	Events(ctx context.Context, in *EventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error)
 }
 
 type adminClient struct {
@@ -117,6 +123,35 @@ func (c *adminClient) UpgradePlugin(ctx context.Context, in *UpgradePluginReques
 	return out, nil
 }
 
+func (c *adminClient) Fabric(ctx context.Context, in *FabricRequest, opts ...grpc.CallOption) (*FabricReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FabricReply)
+	err := c.cc.Invoke(ctx, Admin_Fabric_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) Events(ctx context.Context, in *EventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Admin_ServiceDesc.Streams[0], Admin_Events_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[EventsRequest, Event]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Admin_EventsClient = grpc.ServerStreamingClient[Event]
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
@@ -135,6 +170,10 @@ type AdminServer interface {
 	// UpgradePlugin replaces a plugin's process by a new one, without a logout. It returns when the new one serves, or why the old
 	// one goes on.
 	UpgradePlugin(context.Context, *UpgradePluginRequest) (*UpgradePluginReply, error)
+	// Fabric shows the HCAs and their ports.
+	Fabric(context.Context, *FabricRequest) (*FabricReply, error)
+	// Events lists what happened to devices and ports, and what was done about it, oldest first; with follow it goes on.
+	Events(*EventsRequest, grpc.ServerStreamingServer[Event]) error
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -162,6 +201,12 @@ func (UnimplementedAdminServer) Plugins(context.Context, *PluginsRequest) (*Plug
 }
 func (UnimplementedAdminServer) UpgradePlugin(context.Context, *UpgradePluginRequest) (*UpgradePluginReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpgradePlugin not implemented")
+}
+func (UnimplementedAdminServer) Fabric(context.Context, *FabricRequest) (*FabricReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Fabric not implemented")
+}
+func (UnimplementedAdminServer) Events(*EventsRequest, grpc.ServerStreamingServer[Event]) error {
+	return status.Error(codes.Unimplemented, "method Events not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 func (UnimplementedAdminServer) testEmbeddedByValue()               {}
@@ -292,6 +337,35 @@ func _Admin_UpgradePlugin_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_Fabric_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FabricRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).Fabric(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_Fabric_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).Fabric(ctx, req.(*FabricRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_Events_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(EventsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AdminServer).Events(m, &grpc.GenericServerStream[EventsRequest, Event]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Admin_EventsServer = grpc.ServerStreamingServer[Event]
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -323,7 +397,17 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "UpgradePlugin",
 			Handler:    _Admin_UpgradePlugin_Handler,
 		},
+		{
+			MethodName: "Fabric",
+			Handler:    _Admin_Fabric_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Events",
+			Handler:       _Admin_Events_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "admin.proto",
 }

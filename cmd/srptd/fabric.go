@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/gosrpt/gosrpt/core/admin/adminpb"
+	"github.com/gosrpt/gosrpt/core/hca"
+	"github.com/gosrpt/gosrpt/core/ib"
+	"github.com/gosrpt/gosrpt/core/ioctx"
+	"github.com/gosrpt/gosrpt/core/mad"
+	"github.com/gosrpt/gosrpt/core/rdma/roce/cm"
+)
+
+// discovery is what the ports tell those who look for I/O controllers: this target, with what a login really gets.
+func (d *daemon) discovery(plan *ioctx.Plan) (*mad.Agent, error) {
+	c := d.cfg
+	return mad.New(mad.Config{}, []mad.Controller{{
+		GUID: ib.GUID(c.Target.IOCGUID), Protocol: mad.SRP, SendDepth: uint16(min(plan.Credits, 1<<16-1)), ReadDepth: 16,
+		SendSize: plan.MaxRequestIU, TransferSize: uint32(d.maxTransfer), Operations: mad.SRPOperations, ID: "gosrpt",
+		Services: []mad.Service{mad.SRPService(c.Target.IDExt, cm.ServiceID(c.Port))},
+	}})
+}
+
+// follow keeps the table of HCAs from now on. Those that are there have been given to the target already.
+func (d *daemon) followDevices(ctx context.Context) error {
+	plan := d.target.Plan()
+	agent, err := d.discovery(&plan)
+	if err != nil {
+		return err
+	}
+	d.table = hca.New(hca.Config{Provider: d.provider, User: d.target.Devices(), Agent: agent, Log: d.log})
+	if len(d.devices) == 0 {
+		d.log.Warn("no network interface to serve yet: none is up, or none has a configured address; it is served as soon as there is one",
+			"listen", d.cfg.Listen)
+	}
+	return d.table.Start(ctx)
+}
+
+// Fabric implements admin.Source.
+func (s source) Fabric() *adminpb.FabricReply {
+	r := &adminpb.FabricReply{}
+	if !s.d.made.Load() {
+		return r
+	}
+	r.IgnoredEvents = s.d.table.Ignored()
+	for _, h := range s.d.table.HCAs() {
+		m := &adminpb.Hca{Name: h.Name, NodeGuid: h.Attr.NodeGUID.String(), Serving: h.Serving, Problem: h.Problem, Counters: h.Counters}
+		for i := range h.Ports {
+			m.Ports = append(m.Ports, portOf(&h.Ports[i]))
+		}
+		r.Hcas = append(r.Hcas, m)
+	}
+	return r
+}
+
+func portOf(p *hca.PortStatus) *adminpb.HcaPort {
+	m := &adminpb.HcaPort{
+		Num: uint32(p.Num), Guid: p.GUID.String(), State: p.State.String(), Link: p.Link.String(), Mtu: uint32(p.MTU),
+		Lid: uint32(p.LID), Lmc: uint32(p.LMC), SmLid: uint32(p.SMLID), SinceSeconds: int64(time.Since(p.Since).Seconds()), Reads: p.Reads,
+		Problem: p.Problem, Discovery: p.Discovery, DiscoveryProblem: p.DiscoveryProblem,
+		Answered: p.Answered, Dropped: p.Dropped, Failed: p.Failed,
+	}
+	for _, g := range p.GIDs {
+		m.Gids = append(m.Gids, g.String())
+	}
+	for _, a := range p.Addrs {
+		m.Addresses = append(m.Addresses, a.String())
+	}
+	for _, k := range p.PKeys {
+		m.Pkeys = append(m.Pkeys, uint32(k))
+	}
+	return m
+}
+
+// Events implements admin.Source.
+func (s source) Events(ctx context.Context, after uint64, follow bool) ([]*adminpb.Event, error) {
+	if !s.d.made.Load() {
+		return nil, nil
+	}
+	list := s.d.table.Events(after)
+	if len(list) == 0 && follow {
+		var err error
+		if list, err = s.d.table.NextEvents(ctx, after); err != nil {
+			return nil, err
+		}
+	}
+	var out []*adminpb.Event
+	for _, r := range list {
+		out = append(out, &adminpb.Event{Seq: r.Seq, UnixMs: r.Time.UnixMilli(), Device: r.Event.Device, Port: uint32(r.Event.Port),
+			Event: r.Event.Kind.String(), Action: r.Action})
+	}
+	return out, nil
+}

@@ -157,25 +157,24 @@ func TestCancelledWriteIsNeverSentAgain(t *testing.T) {
 }
 
 func TestWhatMustNotBeDoneTwiceIsNotSentAgain(t *testing.T) {
-	const compareAndWrite = backstore.Op(6)
 	for op, want := range map[backstore.Op]bool{0: false, backstore.OpRead: true, backstore.OpWrite: true, backstore.OpFlush: true,
-		compareAndWrite: false, 255: false} {
+		backstore.OpUnmap: true, backstore.OpWriteZeroes: true, backstore.OpWriteSame: true, backstore.OpCompareAndWrite: false, 255: false} {
 		if op.Repeatable() != want {
 			t.Errorf("op %d: %v", op, op.Repeatable())
 		}
 	}
 	a := newArena(t, 1<<20)
 	p := start(t, a, nil)
-	q := queue(t, open(t, p, map[string]string{"delay": "1h"}), host.QueueOptions{Entries: 8, Hold: patience})
+	q := queue(t, open(t, p, map[string]string{"delay": "1h", "powers": "true"}), host.QueueOptions{Entries: 8, Hold: patience})
 	q.Submit([]backstore.Request{
-		{Tag: 1, Op: backstore.OpWrite, Data: a.Bytes()[:512]}, {Tag: 2, Op: compareAndWrite, Data: a.Bytes()[4096 : 4096+512]},
+		{Tag: 1, Op: backstore.OpWrite, Data: a.Bytes()[:512]}, {Tag: 2, Op: backstore.OpCompareAndWrite, Data: a.Bytes()[4096 : 4096+1024]},
 	})
 	q.Flush()
 	p.Kill()
 	if got := collect(t, q, 1)[2]; got != backstore.CodeAborted || !a.Tainted(a.Bytes()[4096:4097]) {
 		t.Errorf("compare and write: %v", got)
 	}
-	if err := open(t, start(t, a, nil), nil).Attach(soon(t), q); err != nil {
+	if err := open(t, start(t, a, nil), map[string]string{"powers": "true"}).Attach(soon(t), q); err != nil {
 		t.Fatal(err)
 	}
 	if got := collect(t, q, 1)[1]; got != backstore.CodeOK {

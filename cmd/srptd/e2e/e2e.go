@@ -3,12 +3,12 @@
 // A job is a script in jobs/, run as root in the guest with the library of guest/. It promises named checks; each becomes a
 // subtest, and one that does not report has failed. The tests have the build tag e2e:
 //
-//	go test -tags e2e -timeout 40m -v ./cmd/srptd/e2e
+//	go test -tags e2e -timeout 70m -v ./cmd/srptd/e2e
 //
 // They need root where host packages are missing, and fail without them; GOSRPT_E2E=skip skips them. The guest is built on
 // first use and kept in GOSRPT_CACHE (package lab). GOSRPT_E2E_BIN is a directory of static programs to test instead of those
-// of the source tree. GOSRPT_E2E_SOAK=10m is how long the lossless link is loaded. With
-// -artifacts -outputdir DIR the job directories are kept: logs, the kernel's messages and a trace of every check.
+// of the source tree. GOSRPT_E2E_SOAK=10m is how long the lossless link is loaded, GOSRPT_E2E_KILLS=100 how often a plugin is
+// killed. With -artifacts -outputdir DIR the job directories are kept: logs, the kernel's messages and a trace of every check.
 package e2e
 
 import (
@@ -31,7 +31,9 @@ import (
 var scripts embed.FS
 
 // programs are built statically and laid into the job directory's bin.
-var programs = []string{"./cmd/srptd", "./cmd/srptctl", "./plugins/backstore-file", "./plugins/backstore-nvme"}
+var programs = []string{
+	"./cmd/srptd", "./cmd/srptctl", "./plugins/auth", "./plugins/ioctx", "./plugins/backstore-file", "./plugins/backstore-nvme",
+}
 
 // Job is one boot of the guest.
 type Job struct {

@@ -101,6 +101,23 @@ func TestNVMeNamespaceIsServedAsItsControllerSays(t *testing.T) {
 	})
 }
 
+func TestFourPluginsDecideWhoSeesWhatAndTheirDeathDisturbsNobody(t *testing.T) {
+	runTarget(t, Job{
+		Script: "plugins", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks, NVMeMiB: 64},
+		Env: map[string]string{"NVME_SERIAL": lab.NVMeSerial},
+		Promises: []string{
+			"four_plugins_run", "unlisted_initiator_is_refused_with_the_reason", "logs_in_by_the_gid_that_the_log_offers",
+			"logs_in_by_the_address_that_the_log_offers", "logs_in_by_the_port_id_that_the_log_offers", "logs_in", "has_its_disks",
+			"sees_exactly_its_luns", "read_only_lun_refuses_a_write", "queue_is_as_deep_as_the_ioctx_plugin_says",
+			"transfer_is_as_long_as_the_ioctx_plugin_says", "nvme_lun_verify_4k", "nvme_lun_verify_256k",
+			"dead_auth_plugin_refuses_logins_and_disturbs_no_session", "restarted_auth_plugin_lets_in",
+			"dead_ioctx_plugin_disturbs_nothing", "list_without_the_host_ends_its_live_session", "the_other_session_goes_on",
+			"fio_saw_no_error", "first_session_saw_no_error", "file_holds_the_same_bytes", "logs_out", "srptd_ends_in_order",
+			"namespace_holds_the_same_bytes",
+		},
+	})
+}
+
 func TestToolsAndConformanceSuitesAreContent(t *testing.T) {
 	promises := strings.Fields(`
 		test_unit_ready inquiry vital_product_data unknown_vpd_page_is_refused luns_have_names_of_their_own mode_sense

@@ -40,7 +40,7 @@ deps: ## install what the tests need (Debian, root)
 .PHONY: test
 test: deps ## every tier: unit tests with the race detector, namespaces, the VM
 	go test -race -count=1 -timeout 20m ./...
-	go test -v -count=1 -timeout 50m -tags e2e ./cmd/srptd/e2e/
+	go test -v -count=1 -timeout 70m -tags e2e ./cmd/srptd/e2e/
 
 .PHONY: generate
 generate: ## remake generated code; the tree must be clean afterwards
@@ -63,9 +63,9 @@ fuzz: ## run every fuzz target for FUZZTIME (20s, or a count as 1000x) each
 	    echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x $$pkg || exit 1; done; done
 
 .PHONY: soak
-soak: deps ## the long campaigns: hours of fuzz, ten minutes of the lossless link
+soak: deps ## the long campaigns: hours of fuzz, ten minutes of the lossless link, a hundred kills of a plugin
 	$(MAKE) fuzz FUZZTIME=10m
-	GOSRPT_E2E_SOAK=10m go test -count=1 -timeout 60m -tags e2e -run Lossless ./cmd/srptd/e2e/... -v
+	GOSRPT_E2E_SOAK=10m GOSRPT_E2E_KILLS=100 go test -count=1 -timeout 90m -tags e2e -run 'Lossless|KilledFilePlugins' ./cmd/srptd/e2e/... -v
 
 .PHONY: clean
 clean: ## remove what was built

@@ -38,7 +38,7 @@ load_passes() { cat "/run/load.$1.passes"; }
 load_runs() {
 	local passes
 	passes=$(load_passes "$1")
-	until_true 180 load_beyond "$1" "$passes"
+	until_true 400 load_beyond "$1" "$passes"
 	[ ! -e "/run/load.$1.status" ]
 }
 load_beyond() { [ "$(load_passes "$1")" -gt "$2" ] || [ -e "/run/load.$1.status" ]; }
@@ -48,7 +48,7 @@ load_longest() { sort -n "/run/load.$1.longest" | tail -n 1; }
 
 load_stop() {
 	touch "/run/load.$1.stop"
-	until_true 180 test -s "/run/load.$1.status"
+	until_true 400 test -s "/run/load.$1.status"
 	cat "/run/load.$1.log"
 	[ "$(cat "/run/load.$1.status")" = 0 ]
 	[ "$(load_passes "$1")" -gt 0 ]

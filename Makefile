@@ -41,7 +41,7 @@ deps: ## install what the tests need (Debian, root)
 .PHONY: test
 test: deps ## every tier: unit tests with the race detector, namespaces, the VM
 	go test -race -count=1 -timeout 20m ./...
-	go test -v -count=1 -timeout 50m -tags e2e ./cmd/srptd/e2e/
+	go test -v -count=1 -timeout 70m -tags e2e ./cmd/srptd/e2e/
 
 .PHONY: generate
 generate: ## remake generated code; the tree must be clean afterwards
@@ -69,7 +69,7 @@ soak: deps ## the long campaigns: plugins that die, are upgraded and lie; hours 
 	  go test -count=1 -timeout 180m -run 'TestKillsAtRandomMoments|TestUpgradesUnderLoad|TestPluginStopped|TestHostilePlugin' -v ./cmd/srptd
 	go test -run '^$$' -bench DeathIsNoticed ./sdk/host
 	$(MAKE) fuzz FUZZTIME=10m
-	GOSRPT_E2E_SOAK=10m go test -count=1 -timeout 60m -tags e2e -run Lossless ./cmd/srptd/e2e/... -v
+	GOSRPT_E2E_SOAK=10m GOSRPT_E2E_KILLS=100 go test -count=1 -timeout 90m -tags e2e -run 'Lossless|KilledFilePlugins' ./cmd/srptd/e2e/... -v
 
 .PHONY: clean
 clean: ## remove what was built

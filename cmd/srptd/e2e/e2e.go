@@ -3,12 +3,12 @@
 // A job is a script in jobs/, run as root in the guest with the library of guest/. It promises named checks; each becomes a
 // subtest, and one that does not report has failed. The tests have the build tag e2e:
 //
-//	go test -tags e2e -timeout 40m -v ./cmd/srptd/e2e
+//	go test -tags e2e -timeout 70m -v ./cmd/srptd/e2e
 //
 // They need root where host packages are missing, and fail without them; GOSRPT_E2E=skip skips them. The guest is built on
 // first use and kept in GOSRPT_CACHE (package lab). GOSRPT_E2E_BIN is a directory of static programs to test instead of those
-// of the source tree. GOSRPT_E2E_SOAK=10m is how long the lossless link is loaded. With
-// -artifacts -outputdir DIR the job directories are kept: logs, the kernel's messages and a trace of every check.
+// of the source tree. GOSRPT_E2E_SOAK=10m is how long the lossless link is loaded, GOSRPT_E2E_KILLS=100 how often a plugin is
+// killed. With -artifacts -outputdir DIR the job directories are kept: logs, the kernel's messages and a trace of every check.
 package e2e
 
 import (
@@ -31,7 +31,9 @@ import (
 var scripts embed.FS
 
 // programs are built statically and laid into the job directory's bin.
-var programs = []string{"./cmd/srptd", "./cmd/srptctl", "./plugins/backstore-file", "./plugins/backstore-nvme"}
+var programs = []string{
+	"./cmd/srptd", "./cmd/srptctl", "./plugins/auth", "./plugins/ioctx", "./plugins/backstore-file", "./plugins/backstore-nvme",
+}
 
 // Job is one boot of the guest.
 type Job struct {
@@ -54,6 +56,24 @@ func Build(ctx context.Context, dir string) error {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("e2e: build the programs: %w\n%s", err, out)
+	}
+	return copyManifests(cmd.Dir, dir)
+}
+
+// copyManifests lays the plugins' manifests beside them, so that they are kept apart as an operator's are.
+func copyManifests(root, dir string) error {
+	list, err := filepath.Glob(filepath.Join(root, "plugins/*/*.manifest.yaml"))
+	if err != nil || len(list) == 0 {
+		return fmt.Errorf("e2e: no manifests of plugins: %w", err)
+	}
+	for _, m := range list {
+		b, err := os.ReadFile(m)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.Base(m)), b, 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("e2e: %w", err)
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +98,40 @@ func TestNVMeNamespaceIsServedAsItsControllerSays(t *testing.T) {
 			"namespace_holds_the_same_bytes", "logs_out", "srptd_ends_when_asked",
 			"mounted_namespace_is_refused_with_its_mount_point", "another_serial_is_refused_with_the_true_one",
 			"foreign_device_is_refused",
+		},
+	})
+}
+
+func TestFourPluginsDecideWhoSeesWhatAndTheirDeathDisturbsNobody(t *testing.T) {
+	runTarget(t, Job{
+		Script: "plugins", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks, NVMeMiB: 64},
+		Env: map[string]string{"NVME_SERIAL": lab.NVMeSerial},
+		Promises: []string{
+			"four_plugins_run", "unlisted_initiator_is_refused_with_the_reason", "logs_in_by_the_gid_that_the_log_offers",
+			"logs_in_by_the_address_that_the_log_offers", "logs_in_by_the_port_id_that_the_log_offers", "logs_in", "has_its_disks",
+			"sees_exactly_its_luns", "read_only_lun_refuses_a_write", "queue_is_as_deep_as_the_ioctx_plugin_says",
+			"transfer_is_as_long_as_the_ioctx_plugin_says", "nvme_lun_verify_4k", "nvme_lun_verify_256k",
+			"dead_auth_plugin_refuses_logins_and_disturbs_no_session", "restarted_auth_plugin_lets_in",
+			"dead_ioctx_plugin_disturbs_nothing", "list_without_the_host_ends_its_live_session", "the_other_session_goes_on",
+			"fio_saw_no_error", "first_session_saw_no_error", "file_holds_the_same_bytes", "logs_out", "srptd_ends_in_order",
+			"namespace_holds_the_same_bytes",
+		},
+	})
+}
+
+// The full number, a hundred, is what GOSRPT_E2E_KILLS asks for.
+func TestKilledFilePluginsCauseNoErrorAtTheInitiator(t *testing.T) {
+	kills, err := strconv.ParseUint(cmp.Or(os.Getenv("GOSRPT_E2E_KILLS"), "20"), 10, 16)
+	if err != nil || kills == 0 {
+		t.Fatalf("GOSRPT_E2E_KILLS: %d, %v", kills, err)
+	}
+	runTarget(t, Job{
+		Script: "kills", Limit: 12*time.Minute + time.Duration(kills)*8*time.Second, Machine: lab.Machine{DisksMiB: disks},
+		Env: map[string]string{"KILLS": strconv.FormatUint(kills, 10)},
+		Promises: []string{
+			"every_kill_is_a_restart", "kills_hit_requests_under_way", "another_process_is_not_restarted", "every_lun_goes_on", "fio_reads_what_it_wrote",
+			"no_gap_is_as_long_as_a_commands_time", "initiator_saw_no_error", "no_command_is_stuck", "files_hold_the_same_bytes",
+			"logs_out", "srptd_ends_in_order",
 		},
 	})
 }

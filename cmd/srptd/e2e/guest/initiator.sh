@@ -12,14 +12,21 @@ initiator_load() {
 	until_true 10 test -e /sys/class/infiniband_srp/srp-rxe0-1/add_target
 }
 
-# login [DEST [OPTIONS]]: DEST is an address as ib_srp wants it; OPTIONS as "a=1,b=2". Bounded: a target that never answers
-# would hold add_target for more than a minute.
+# login [DEST [OPTIONS]]: DEST is an address as ib_srp wants it; OPTIONS as "a=1,b=2". It returns when there is a disk.
 login() {
+	ask_login "$@"
+	until_true 30 disk 0
+}
+
+# ask_login is the login alone. Bounded: a target that never answers would hold add_target for more than a minute.
+ask_login() {
 	local dest=${1:-$V1_IP4} options=${2:-}
 	timeout 90 sh -c "echo 'id_ext=$ID_EXT,ioc_guid=$IOC_GUID,dest=$dest:$PORT${options:+,$options}' \
 		>/sys/class/infiniband_srp/srp-rxe0-1/add_target"
-	until_true 30 disk 0
 }
+
+# rejections REASON: how many refusals with that reason, in eight digits with 0x, the kernel has told of.
+rejections() { dmesg | grep -c "SRP LOGIN .*REJECTED, reason $1" || true; }
 
 # Options that let one SCSI command carry 4 MiB: by indirect descriptor tables of up to 2048 entries.
 WIDE=cmd_sg_entries=255,allow_ext_sg=1,sg_tablesize=2048,max_sect=8192
@@ -27,10 +34,10 @@ WIDE=cmd_sg_entries=255,allow_ext_sg=1,sg_tablesize=2048,max_sect=8192
 # srp_hosts: the host numbers of the sessions.
 srp_hosts() { grep -lx ib_srp /sys/class/scsi_host/host*/proc_name 2>/dev/null | sed 's,.*/host\([0-9]*\)/.*,\1,' | sort -n; }
 
-# disk LUN: the block device of a LUN in the newest session; fails while it is not there.
+# disk LUN [HOST]: the block device of a LUN in the newest session, or in that of a host number; fails while it is not there.
 disk() {
 	local host dev
-	host=$(srp_hosts | tail -n 1)
+	host=${2:-$(srp_hosts | tail -n 1)}
 	dev=$(ls -d /sys/class/scsi_host/host"$host"/device/target*/*:"$1"/block/* 2>/dev/null | head -n 1)
 	[ -n "$host" ] && [ -b "/dev/${dev##*/}" ] && echo "/dev/${dev##*/}"
 }
@@ -47,6 +54,22 @@ logout() {
 	done
 	until_true 60 no_sessions
 	sleep 0.3
+}
+
+# initiator_id [EXT]: the port identifier with which it logs in: initiator_ext and the interface half of the device's first GID.
+initiator_id() { printf '0x%s%s\n' "${1:-0000000000000000}" "$(cut -d: -f5-8 /sys/class/infiniband/rxe0/ports/1/gids/0 | tr -d :)"; }
+
+# messages_seen: what the kernel has said until now does not count for undisturbed.
+messages_seen() { dmesg | wc -l >/run/messages.seen; }
+
+# undisturbed HOST: since then the session has not been disturbed, and no command of its disks has failed, been aborted or waited
+# for a reset.
+undisturbed() {
+	local disks
+	disks=$(ls -d /sys/class/scsi_host/host"$1"/device/target*/*/block/* | sed 's,.*/,,' | paste -s -d '|')
+	dmesg | tail -n +"$(($(cat /run/messages.seen) + 1))" >/tmp/messages
+	grep -E "(^|[^0-9:])$1:[0-9]+:[0-9]+:|host$1:${disks:+|$disks}" /tmp/messages >/tmp/disk.messages || true
+	no grep -i -E 'error|failed|failing|offline|reset|abort|reconnect|timed? ?out|REJECTED|logout|DREQ' /tmp/disk.messages
 }
 
 channels() { cat /sys/class/scsi_host/host"$(srp_hosts | tail -n 1)"/ch_count; }

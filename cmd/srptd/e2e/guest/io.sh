@@ -7,6 +7,53 @@ verify() {
 		--size="$4" --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed="$RANDOM"
 }
 
+# load_start NAME DEVICE: writes and checks the first 16 MiB in the background, one pass of fio after the other, until
+# load_stop NAME, which fails if a pass has failed. How many passes have ended is in /run/load.NAME.passes, what fio said in
+# /run/load.NAME.log.
+load_start() {
+	[ -b "$2" ]
+	rm -f "/run/load.$1".*
+	load "$1" "$2" >"/run/load.$1.log" 2>&1 &
+	echo 0 >"/run/load.$1.passes"
+}
+
+# load gives a pass twenty minutes: what is stuck shows as a command without an answer long before.
+load() {
+	local pass=0 status=0
+	while [ ! -e "/run/load.$1.stop" ]; do
+		timeout 1200 fio --name="$1" --filename="$2" --direct=1 --ioengine=libaio --rw=randwrite --bs=$((4 << pass % 3))k \
+			--iodepth=8 --size=16M --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed="$RANDOM" \
+			--output-format=json --output="/run/load.$1.json" || status=$?
+		jq '[.jobs[] | .read.clat_ns.max, .write.clat_ns.max] | max / 1e6 | floor' "/run/load.$1.json" >>"/run/load.$1.longest"
+		[ $status = 0 ] || break
+		pass=$((pass + 1))
+		echo $pass >"/run/load.$1.passes"
+	done
+	echo $status >"/run/load.$1.status"
+}
+
+load_passes() { cat "/run/load.$1.passes"; }
+
+# load_runs NAME: it has not ended, and comes forward.
+load_runs() {
+	local passes
+	passes=$(load_passes "$1")
+	until_true 400 load_beyond "$1" "$passes"
+	[ ! -e "/run/load.$1.status" ]
+}
+load_beyond() { [ "$(load_passes "$1")" -gt "$2" ] || [ -e "/run/load.$1.status" ]; }
+
+# load_longest NAME: the longest that one request took, in ms.
+load_longest() { sort -n "/run/load.$1.longest" | tail -n 1; }
+
+load_stop() {
+	touch "/run/load.$1.stop"
+	until_true 400 test -s "/run/load.$1.status"
+	cat "/run/load.$1.log"
+	[ "$(cat "/run/load.$1.status")" = 0 ]
+	[ "$(load_passes "$1")" -gt 0 ]
+}
+
 # same_bytes A B: compares whole devices or files; what the page cache holds of a device does not count.
 same_bytes() {
 	[ -b "$1" ]

@@ -11,7 +11,8 @@ ctl() { srptctl --socket $SRPTD_SOCKET "$@"; }
 srptd_install() {
 	mkdir -p $PLUGIN_DIR /usr/local/bin /run/gosrpt /etc/gosrpt
 	install -m 755 /job/bin/srptd /job/bin/srptctl /usr/local/bin/
-	install -m 755 /job/bin/backstore-* $PLUGIN_DIR/
+	install -m 755 /job/bin/auth* /job/bin/ioctx* /job/bin/backstore-* $PLUGIN_DIR/
+	sysctl -qw kernel.core_pattern=/job/out/core.%e.%p
 }
 
 # The slowness told to the initiator. 22 makes rxe wait 17 s before it resends what nobody acknowledged: with its default
@@ -45,7 +46,8 @@ srptd_config() {
 # srptd_launch: only starts it. Its exit status will be in /run/srptd.status.
 srptd_launch() {
 	rm -f /run/srptd.status
-	setsid ip netns exec tgt sh -c "srptd --config $SRPTD_CONFIG >>$SRPTD_LOG 2>&1 &
+	setsid ip netns exec tgt sh -c "ulimit -c unlimited
+		srptd --config $SRPTD_CONFIG >>$SRPTD_LOG 2>&1 &
 		echo \$! >/run/srptd.pid
 		wait \$!
 		echo \$? >/run/srptd.status" &
@@ -54,7 +56,7 @@ srptd_launch() {
 # srptd_start: returns when all listeners listen and all LUNs are ready.
 srptd_start() {
 	srptd_launch
-	until_true 30 srptd_ready_or_ended
+	until_true 90 srptd_ready_or_ended
 	srptd_ready
 }
 
@@ -76,6 +78,30 @@ srptd_stop() {
 	fi
 	[ "$(cat /run/srptd.status)" = 0 ]
 }
+
+# srptd_ends_in_order: it ends when asked, every plugin by itself, and neither it nor a plugin has crashed before.
+srptd_ends_in_order() {
+	srptd_stop
+	sed -n '/ srptd: stopping$/,$p' $SRPTD_LOG | tee /tmp/stopping.log
+	grep 'plugin process exited' /tmp/stopping.log
+	no grep -E 'signal: killed|killing the plugin|failed to exit gracefully' /tmp/stopping.log
+	no pgrep -f "^$PLUGIN_DIR/"
+	no ls /job/out/core.*
+	no grep -a -E 'panic|DATA RACE|fatal error|goroutine [0-9]+ \[' $SRPTD_LOG
+}
+
+# said TEXT...: srptd's log has a line with all the texts.
+said() {
+	local lines text
+	lines=$(grep -a -F -e "$1" $SRPTD_LOG)
+	for text in "${@:2}"; do
+		lines=$(grep -F -e "$text" <<<"$lines")
+	done
+}
+
+# plugin NAME FILTER: jq's answer about a plugin, whose name is its kind or its LUN's.
+plugin() { ctl plugin list --output json | jq -e -r --arg name "$1" '.plugins[] | select(.name == $name) | '"$2"; }
+plugin_is() { [ "$(plugin "$1" .state)" = "$2" ]; }
 
 # counter_sum REGEX: the sum of the fabric counters whose whole names match. They are published some hundredths of a second
 # late, hence the wait.

@@ -141,9 +141,9 @@ func TestToolsAndConformanceSuitesAreContent(t *testing.T) {
 		test_unit_ready inquiry vital_product_data unknown_vpd_page_is_refused luns_have_names_of_their_own mode_sense
 		supported_opcodes report_luns request_sense read_capacity synchronize_cache unknown_opcode_is_refused
 		read_beyond_the_end_is_refused second_session_is_a_second_path path_checker_finds_all_paths_ready
-		multipath_device_returns_what_was_written file_holds_the_same_bytes`)
+		multipath_device_returns_what_was_written compare_and_write file_holds_the_same_bytes`)
 	for _, suite := range strings.Fields(`TestUnitReady Mandatory Inquiry ModeSense6 ReadCapacity10 ReadCapacity16
-		Read6 Read10 Read12 Read16 Write10 Write12 Write16 ReportSupportedOpcodes`) {
+		Read6 Read10 Read12 Read16 Write10 Write12 Write16 ReportSupportedOpcodes Unmap WriteSame10 WriteSame16`) {
 		promises = append(promises, "libiscsi_"+suite)
 	}
 	runTarget(t, Job{Script: "conformance", Limit: 12 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: promises})

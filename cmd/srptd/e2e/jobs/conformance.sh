@@ -44,11 +44,11 @@ second_path() {
 	local first
 	first=$(disk 0)
 	login $V1_IP4 "initiator_ext=0000000000000002,$WIDE"
-	until_true 20 disk 1
+	until_true 20 disk 2
 	[ "$(disk 0)" != "$first" ]
 }
 check second_session_is_a_second_path second_path
-paths_active() { [ "$(multipathd show paths raw format '%t %o %T' | grep -c '^active running ready')" = 4 ]; }
+paths_active() { [ "$(multipathd show paths raw format '%t %o %T' | grep -c '^active running ready')" = 6 ]; } # three LUNs by two
 path_checker() {
 	modprobe -a dm-multipath dm-service-time dm-round-robin
 	/lib/systemd/systemd-udevd --daemon

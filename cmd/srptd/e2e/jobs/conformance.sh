@@ -20,7 +20,7 @@ modes() { sg_modes -a "$D" && sg_modes -6 -a "$D"; }
 check mode_sense modes
 opcodes() { sg_opcodes "$D" | tee /dev/stderr | grep -q 'Read(10)'; }
 check supported_opcodes opcodes
-luns() { sg_luns "$D" | tee /dev/stderr | grep -q 'Lun list length = 16 '; }
+luns() { sg_luns "$D" | tee /dev/stderr | grep -q 'Lun list length = 24 '; }
 check report_luns luns
 check request_sense sg_requests "$D"
 capacity() { [ "$(sg_readcap --brief --16 "$D")" = "0x20000 0x200" ]; }

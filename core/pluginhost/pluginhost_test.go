@@ -186,7 +186,8 @@ func TestStoreAndQueueSurviveTheProcess(t *testing.T) {
 	if !bytes.HasPrefix(data, []byte("before")) {
 		t.Errorf("read %q", data[:8])
 	}
-	if s := f.Status(); s.Restarts != 1 || s.PID == first || s.LastError == "" || s.Waiting != 0 {
+	f.until(t, pluginhost.StateDown)
+	if s := f.until(t, pluginhost.StateRunning); s.Restarts != 1 || s.PID == first || s.LastError == "" || s.Waiting != 0 {
 		t.Errorf("status %+v", s)
 	}
 }

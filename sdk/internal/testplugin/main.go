@@ -26,6 +26,7 @@ func main() {
 		return
 	case len(os.Args) > 2 && os.Args[1] == "majors":
 		serveMajors(os.Args[2:])
+		return
 	case len(os.Args) == 2 && strings.HasPrefix(os.Args[1], "describe"):
 		plugin.ServeBackstore(describing{well: os.Args[1] == "describe"})
 		return

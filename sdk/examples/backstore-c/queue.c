@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,9 +24,11 @@ struct queue {
 	_Atomic(const char *) broken;
 
 	pthread_mutex_t lock;
-	pthread_cond_t work; /* a job, or quit */
+	/* One for each job, and one for each worker when there will be none. Not a condition variable: in glibc before 2.41
+	 * pthread_cond_signal can wake nobody (bug 25847), and a lost job is a request without an answer. */
+	sem_t work;
 	pthread_cond_t idle; /* nothing is under way, or ended */
-	bool quit, ended;
+	bool ended;
 	uint32_t busy;        /* jobs queued or in a worker */
 	uint32_t first, jobs; /* the queued ones, in a circle of ring.entries */
 	struct entry *job;
@@ -60,10 +63,10 @@ static void complete(struct queue *q, const struct entry *e, uint32_t code)
 static void *work(void *arg)
 {
 	struct queue *q = arg;
-	pthread_mutex_lock(&q->lock);
 	for (;;) {
-		while (q->jobs == 0 && !q->quit)
-			pthread_cond_wait(&q->work, &q->lock);
+		while (sem_wait(&q->work) < 0 && errno == EINTR)
+			;
+		pthread_mutex_lock(&q->lock);
 		if (q->jobs == 0)
 			break;
 		struct entry e = q->job[q->first++ & (q->ring.entries - 1)];
@@ -77,9 +80,17 @@ static void *work(void *arg)
 			ring_bell(q->host_bell);
 		if (--q->busy == 0)
 			pthread_cond_broadcast(&q->idle);
+		pthread_mutex_unlock(&q->lock);
 	}
 	pthread_mutex_unlock(&q->lock);
 	return NULL;
+}
+
+/* Lets the workers end. No job is queued. */
+static void dismiss(struct queue *q)
+{
+	for (int i = 0; i < q->workers; i++)
+		sem_post(&q->work);
 }
 
 /* Gives requests to the workers. What the store refuses is completed at once. */
@@ -96,7 +107,7 @@ static void accept_batch(struct queue *q, const struct entry *e, size_t n)
 		}
 		q->job[(q->first + q->jobs++) & (q->ring.entries - 1)] = e[i];
 		q->busy++;
-		pthread_cond_signal(&q->work);
+		sem_post(&q->work);
 	}
 	if (refused && ring_publish(&q->ring))
 		ring_bell(q->host_bell);
@@ -135,8 +146,8 @@ static void *loop(void *arg)
 	pthread_mutex_lock(&q->lock);
 	while (q->busy > 0)
 		pthread_cond_wait(&q->idle, &q->lock);
-	q->quit = q->ended = true;
-	pthread_cond_broadcast(&q->work);
+	q->ended = true;
+	dismiss(q);
 	pthread_cond_broadcast(&q->idle);
 	pthread_mutex_unlock(&q->lock);
 	return NULL;
@@ -174,6 +185,7 @@ static void release(struct queue *q)
 	close(q->bell);
 	close(q->host_bell);
 	pthread_cond_destroy(&q->idle);
+	sem_destroy(&q->work);
 	free(q->job);
 	free(q);
 }
@@ -195,7 +207,7 @@ struct queue *queue_start(const struct store *store, const struct memory *arena,
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_mutex_init(&q->lock, NULL);
-	pthread_cond_init(&q->work, NULL);
+	sem_init(&q->work, 0, 0);
 	pthread_cond_init(&q->idle, &monotonic);
 	uint32_t code = map(q, fds, entries, generation, e);
 	close_all(fds, 2); /* a mapping needs no descriptor */
@@ -203,10 +215,7 @@ struct queue *queue_start(const struct store *store, const struct memory *arena,
 		return q;
 	if (!code) {
 		fail(e, CODE_BUSY, "no threads for the queue");
-		pthread_mutex_lock(&q->lock);
-		q->quit = true;
-		pthread_cond_broadcast(&q->work);
-		pthread_mutex_unlock(&q->lock);
+		dismiss(q);
 		join_workers(q);
 	}
 	release(q);

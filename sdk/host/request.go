@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
+	"github.com/gosrpt/gosrpt/sdk/internal/power"
 	"github.com/gosrpt/gosrpt/sdk/internal/ring"
 )
 
@@ -30,24 +31,9 @@ func checkPowers(i *backstore.Info) error {
 	return nil
 }
 
-// powerOf is the power that an operation needs; none for an operation that there is not.
-func powerOf(op backstore.Op) backstore.Powers {
-	switch op {
-	case backstore.OpUnmap:
-		return backstore.PowerUnmap
-	case backstore.OpWriteZeroes:
-		return backstore.PowerWriteZeroes
-	case backstore.OpCompareAndWrite:
-		return backstore.PowerCompareAndWrite
-	case backstore.OpWriteSame:
-		return backstore.PowerWriteSame
-	}
-	return 0
-}
-
 // refuses returns why a request for a power cannot be sent, or CodeOK. The ranges are the plugin's to check, as ever.
 func (q *Queue) refuses(r *backstore.Request) backstore.Code {
-	if q.info.Powers&powerOf(r.Op) == 0 {
+	if q.info.Powers&power.Of(r.Op) == 0 {
 		return backstore.CodeNotSupported
 	}
 	ok := r.N > 0

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
+	"github.com/gosrpt/gosrpt/sdk/internal/power"
 )
 
 // maxCompare is the longest compare-and-write in bytes of data to write: what is expected and what is to be written fit in one
@@ -13,28 +14,13 @@ const maxCompare = maxMessage / 2
 // dataPowers are the powers that have requests.
 const dataPowers = backstore.PowerUnmap | backstore.PowerWriteZeroes | backstore.PowerCompareAndWrite | backstore.PowerWriteSame
 
-// powerOf is the power that an operation needs; none for an operation that there is not.
-func powerOf(op backstore.Op) backstore.Powers {
-	switch op {
-	case backstore.OpUnmap:
-		return backstore.PowerUnmap
-	case backstore.OpWriteZeroes:
-		return backstore.PowerWriteZeroes
-	case backstore.OpCompareAndWrite:
-		return backstore.PowerCompareAndWrite
-	case backstore.OpWriteSame:
-		return backstore.PowerWriteSame
-	}
-	return 0
-}
-
 func carriesData(op backstore.Op) bool {
 	return op != backstore.OpFlush && op != backstore.OpUnmap && op != backstore.OpWriteZeroes
 }
 
 // checkPower is check for the powers' operations.
 func (s *store) checkPower(r *backstore.Request) backstore.Code {
-	if s.info.Powers&powerOf(r.Op) == 0 {
+	if s.info.Powers&power.Of(r.Op) == 0 {
 		return backstore.CodeNotSupported
 	}
 	n := r.N
@@ -73,22 +59,6 @@ func (s *store) flagsOf(op backstore.Op) backstore.Flags {
 		f |= backstore.MayUnmap
 	}
 	return f
-}
-
-// power runs a request that check has passed.
-func (s *store) power(r *backstore.Request) error {
-	switch r.Op {
-	case backstore.OpUnmap:
-		return s.inner.(backstore.Unmapper).Unmap(s.ctx, r.Off, r.N)
-	case backstore.OpWriteZeroes:
-		return s.inner.(backstore.ZeroWriter).WriteZeroes(s.ctx, r.Off, r.N, r.Flags)
-	case backstore.OpCompareAndWrite:
-		half := len(r.Data) / 2
-		return s.inner.(backstore.Comparer).CompareAndWrite(s.ctx, r.Data[:half:half], r.Data[half:], r.Off, r.Flags)
-	case backstore.OpWriteSame:
-		return s.inner.(backstore.SameWriter).WriteSame(s.ctx, r.Data, r.Off, r.N, r.Flags)
-	}
-	return &backstore.Error{Code: backstore.CodeNotSupported}
 }
 
 func differsAt(err error) uint32 {

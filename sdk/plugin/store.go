@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
+	"github.com/gosrpt/gosrpt/sdk/internal/power"
 )
 
 const (
@@ -131,7 +132,7 @@ func (s *store) call(r *backstore.Request) backstore.Result {
 	case backstore.OpFlush:
 		err = s.inner.Flush(s.ctx)
 	default:
-		err = s.power(r)
+		err = power.Run(s.ctx, s.inner, *r)
 	}
 	return result(r.Tag, err)
 }

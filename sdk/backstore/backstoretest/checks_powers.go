@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gosrpt/gosrpt/sdk/backstore"
+	"github.com/gosrpt/gosrpt/sdk/internal/power"
 )
 
 // powers are the checks of the powers that have requests. These are method calls, whichever way reads and writes go beside them.
@@ -40,17 +41,7 @@ func (r *run) need(p backstore.Powers) {
 
 // power runs a request by the method of its power.
 func (r *run) power(q backstore.Request) error {
-	switch q.Op {
-	case backstore.OpUnmap:
-		return r.able.(backstore.Unmapper).Unmap(r.ctx, q.Off, q.N)
-	case backstore.OpWriteZeroes:
-		return r.able.(backstore.ZeroWriter).WriteZeroes(r.ctx, q.Off, q.N, q.Flags)
-	case backstore.OpWriteSame:
-		return r.able.(backstore.SameWriter).WriteSame(r.ctx, q.Data, q.Off, q.N, q.Flags)
-	default:
-		half := len(q.Data) / 2
-		return r.able.(backstore.Comparer).CompareAndWrite(r.ctx, q.Data[:half:half], q.Data[half:], q.Off, q.Flags)
-	}
+	return power.Run(r.ctx, r.able, q)
 }
 
 func (r *run) mustPower(what string, q backstore.Request) {

@@ -51,6 +51,7 @@ var table = []rule{
 	{path: "core/rdma/madmux", stdOnly: true, allow: []string{"core/rdma", "core/ib"}},
 	{path: "core/rdma/async", stdOnly: true, allow: []string{"core/rdma"}},
 	{path: "core/rdma/roce", allow: []string{"core/rdma", "core/rdma/madmux", "core/rdma/async", "core/ib", "core/rdma/roce/..."}},
+	{path: "core/rdma/verbs", allow: []string{"core/rdma", "core/rdma/async", "core/ib"}},
 	{path: "core/store", stdOnly: true, allow: []string{"sdk/backstore"}},
 	{path: "core/store/storetest", stdOnly: true, allow: []string{"core/store", "sdk/backstore"}},
 	{path: "core/ioctx", allow: []string{"core/rdma", "sdk/ioctx"}},
@@ -129,6 +130,21 @@ func TestRuleRefusesWhatItMust(t *testing.T) {
 		if r.refuses(c.dir, c.imp) == "" {
 			t.Errorf("%s may import %s", c.dir, c.imp)
 		}
+	}
+}
+
+// cgo is where C is, and so where a build without a C compiler has nothing to miss.
+const cgo = "core/rdma/verbs"
+
+func TestOnlyTheVerbsProviderHasC(t *testing.T) {
+	all := imports(t)
+	for dir, found := range all {
+		if file, ok := found["C"]; ok && dir != cgo {
+			t.Errorf("%s imports C, which only %s may", file, cgo)
+		}
+	}
+	if _, ok := all[cgo]["C"]; !ok {
+		t.Errorf("%s does not import C: is it looked at?", cgo)
 	}
 }
 

@@ -5,6 +5,10 @@ BIN := bin
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X github.com/gosrpt/gosrpt/core/admin.Version=$(VERSION)
 PLUGINS := backstore-file backstore-nvme auth ioctx
+# The verbs provider is built where the headers of rdma-core are, and needs its libraries then; make VERBS= leaves it out, and the
+# binaries static. It is asked when it is needed: make deps may have installed them.
+VERBS = $(shell pkg-config --exists libibverbs librdmacm libibumad 2>/dev/null && echo verbs)
+TAGS = $(if $(VERBS),-tags verbs)
 GOFILES := $(shell git ls-files '*.go' 2>/dev/null)
 
 .PHONY: help
@@ -14,7 +18,8 @@ help: ## list the commands
 .PHONY: build
 build: ## build the daemon, the operator's command and the plugins into bin/
 	@mkdir -p $(BIN)/plugins
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/srptd ./cmd/srptctl ./cmd/srpt-plugin-check
+	CGO_ENABLED=$(if $(VERBS),1,0) go build $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/srptd ./cmd/srptctl
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/srpt-plugin-check
 	@for p in $(PLUGINS); do CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(BIN)/plugins/$$p ./plugins/$$p || exit 1; \
 	  cp plugins/$$p/$$p.manifest.yaml $(BIN)/plugins/ || exit 1; done
 
@@ -28,11 +33,12 @@ lint: ## formatting, vet, staticcheck, scripts, generated code
 	go vet ./...
 	go vet -tags e2e ./cmd/srptd/e2e/...
 	go tool staticcheck ./...
+	@if [ -n "$(VERBS)" ]; then set -x; go vet -tags verbs ./core/rdma/... ./cmd/... && go tool staticcheck -tags verbs ./core/rdma/... ./cmd/...; fi
 	@for s in $$(git ls-files '*.sh' .ci/run); do bash -n $$s || exit 1; done
 
 .PHONY: check
 check: lint ## the quick tier: no root, no network, under 3 minutes
-	go test -short -count=1 ./...
+	go test $(TAGS) -short -count=1 ./...
 
 .PHONY: deps
 deps: ## install what the tests need (Debian, root)
@@ -40,7 +46,7 @@ deps: ## install what the tests need (Debian, root)
 
 .PHONY: test
 test: deps ## every tier: unit tests with the race detector, namespaces, the VM
-	go test -race -count=1 -timeout 20m ./...
+	go test $(TAGS) -race -count=1 -timeout 20m ./...
 	go test -v -count=1 -timeout 70m -tags e2e ./cmd/srptd/e2e/
 
 .PHONY: generate
@@ -61,7 +67,7 @@ FUZZTIME ?= 20s
 fuzz: ## run every fuzz target for FUZZTIME (20s, or a count as 1000x) each
 	@go list -f '{{.Dir}} {{.ImportPath}}' ./... | while read -r dir pkg; do \
 	  for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go 2>/dev/null | sed 's/func //'); do \
-	    echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x $$pkg || exit 1; done; done
+	    echo "$$pkg $$f"; go test $(TAGS) -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x $$pkg || exit 1; done; done
 
 .PHONY: soak
 soak: deps ## the long campaigns: plugins that die, are upgraded and lie; hours of fuzz; ten minutes of the lossless link

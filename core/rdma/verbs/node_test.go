@@ -67,6 +67,7 @@ type node struct {
 	Discovery       bool
 	Registrations   int32
 	Goroutines      int
+	Descriptors     int
 	Events          []string
 }
 
@@ -108,6 +109,9 @@ func agentRole(ctx context.Context, in *bufio.Scanner) error {
 
 func stateOf(table *hca.Table, dev *simAdapter) node {
 	n := node{Registrations: dev.registrations.Load(), Goroutines: runtime.NumGoroutine()}
+	if open, err := os.ReadDir("/proc/self/fd"); err == nil {
+		n.Descriptors = len(open)
+	}
 	for _, e := range table.Events(0) {
 		n.Events = append(n.Events, e.Event.Kind.String()+": "+e.Action)
 	}
@@ -128,7 +132,7 @@ func listRole(context.Context, *bufio.Scanner) error {
 	return reply(list)
 }
 
-// askerRole asks other nodes. Its input: "discover" or "refusals", and a LID. The answer is "", or what was wrong.
+// askerRole asks other nodes. Its input: "discover", "refusals" or "thousand", and a LID. The answer is "", or what was wrong.
 func askerRole(ctx context.Context, in *bufio.Scanner) error {
 	list, err := UMADAdapters()
 	if err != nil || len(list) != 1 {
@@ -146,7 +150,8 @@ func askerRole(ctx context.Context, in *bufio.Scanner) error {
 			return err
 		}
 		a := &asker{port: p, to: rdma.MADAddr{LID: ib.LID(n), QPN: ib.QPGeneralServices}}
-		err = map[string]func(context.Context) error{"discover": a.discovers, "refusals": a.isRefused}[what](ctx)
+		err = map[string]func(context.Context) error{"discover": a.discovers, "refusals": a.isRefused,
+			"thousand": a.isAnsweredOften}[what](ctx)
 		if err := reply(fmt.Sprint(errors.Join(err))); err != nil {
 			return err
 		}
@@ -189,22 +194,33 @@ func (a *asker) exchange(ctx context.Context, request func(tid uint32) []byte, t
 	}
 }
 
+// get asks for an attribute.
+func (a *asker) get(ctx context.Context, q mad.Query) (data []byte, err error) {
+	err = a.exchange(ctx, func(tid uint32) []byte { return q.Append(nil, tid) }, func(b []byte, tid uint32) (err error) {
+		data, err = q.Parse(b, tid)
+		return err
+	})
+	return data, err
+}
+
+func (a *asker) isAnsweredOften(ctx context.Context) error {
+	for range 1000 {
+		if _, err := a.get(ctx, mad.GetIOUnitInfo()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // discovers asks for all that there is, and compares.
 func (a *asker) discovers(ctx context.Context) error {
-	get := func(q mad.Query) (data []byte, err error) {
-		err = a.exchange(ctx, func(tid uint32) []byte { return q.Append(nil, tid) }, func(b []byte, tid uint32) (err error) {
-			data, err = q.Parse(b, tid)
-			return err
-		})
-		return data, err
-	}
-	info, err := get(mad.GetClassPortInfo())
+	info, err := a.get(ctx, mad.GetClassPortInfo())
 	if err != nil || info[0] != ib.MADBaseVersion || info[1] != mad.ClassVersion {
 		return fmt.Errorf("ClassPortInfo %x: %w", info, err)
 	}
 	var d mad.Discovery
 	for q, more := d.Next(); more; q, more = d.Next() {
-		d.Answer(get(q))
+		d.Answer(a.get(ctx, q))
 	}
 	unit, err := d.Result()
 	if err != nil {

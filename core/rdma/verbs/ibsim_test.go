@@ -57,8 +57,8 @@ type program struct {
 // answer begins the lines that answer ask.
 const answer = "answer "
 
-// run starts a program in a directory of its own, where it may leave what it likes. It ends with the test.
-func run(t *testing.T, name string, env []string, argv ...string) *program {
+// runProgram starts a program in a directory of its own, where it may leave what it likes. It ends with the test.
+func runProgram(t *testing.T, name string, env []string, argv ...string) *program {
 	t.Helper()
 	p := &program{T: t, name: name, cmd: exec.Command(argv[0], argv[1:]...), lines: make(chan string, 1), ended: make(chan struct{})}
 	p.cmd.Dir = t.TempDir()
@@ -159,11 +159,11 @@ func (p *program) ask(t *testing.T, v any, format string, args ...any) {
 // says waits until it has said something.
 func (p *program) says(t *testing.T, what string) {
 	t.Helper()
-	until(t, fmt.Sprintf("%s says %q", p.name, what), func() bool { return strings.Contains(p.output(), what) })
+	waitUntil(t, fmt.Sprintf("%s says %q", p.name, what), func() bool { return strings.Contains(p.output(), what) })
 }
 
-// until waits for something to become true.
-func until(t *testing.T, what string, f func() bool) {
+// waitUntil waits for something to become true.
+func waitUntil(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !f(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -199,7 +199,7 @@ func newSubnet(t *testing.T) *subnet {
 		t.Fatal(err)
 	}
 	s := &subnet{T: t, preload: found[0], socket: fmt.Sprintf("gosrpt-%d-%d", os.Getpid(), time.Now().UnixNano())}
-	s.sim = run(t, "ibsim", []string{"IBSIM_SOCKNAME=" + s.socket}, "ibsim", "-s", net)
+	s.sim = runProgram(t, "ibsim", []string{"IBSIM_SOCKNAME=" + s.socket}, "ibsim", "-s", net)
 	s.sim.says(t, "Network simulator ready")
 	return s
 }
@@ -208,11 +208,11 @@ func newSubnet(t *testing.T) *subnet {
 func (s *subnet) start(node, name string, env []string, argv ...string) *program {
 	s.Helper()
 	env = append(env, "IBSIM_SOCKNAME="+s.socket, "SIM_HOST="+node, "LD_PRELOAD="+s.preload)
-	return run(s.T, name+" on "+node, env, argv...)
+	return runProgram(s.T, name+" on "+node, env, argv...)
 }
 
-// manager is a subnet manager that is to be started.
-type manager struct {
+// smConfig is a subnet manager that is to be started.
+type smConfig struct {
 	node     string
 	priority int
 	// lids are given to port GUIDs, whatever they have.
@@ -220,7 +220,7 @@ type manager struct {
 }
 
 // manager starts a subnet manager, which remembers nothing of an earlier one.
-func (s *subnet) manager(m manager) *program {
+func (s *subnet) manager(m smConfig) *program {
 	s.Helper()
 	dir := s.TempDir()
 	conf := fmt.Sprintf("sm_priority %d\nsweep_interval 1\nsminfo_polling_timeout 500\npolling_retry_number 2\nforce_log_flush TRUE\n", m.priority)

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// resend is after what time the kernel sends a request again that nobody has answered, and resends how often. Afterwards
+	// umadResend is after what time the kernel sends a request again that nobody has answered, and umadResends how often. Afterwards
 	// it forgets the request, and drops an answer.
-	resend  = 2 * time.Second
-	resends = 4
+	umadResend  = 2 * time.Second
+	umadResends = 4
 )
 
 // umadMADs is an rdma.MADPort over a descriptor of ib_umad.
@@ -61,11 +61,11 @@ func (p *umadMADs) open(ca string, port int, cfg rdma.MADConfig) error {
 	}
 	fd, err := umadOpen(ca, port)
 	if err != nil {
-		return openProblem(err)
+		return umadOpenProblem(err)
 	}
 	if p.agent, err = umadRegister(fd, cfg.Class, cfg.Version, cfg.Methods); err != nil {
 		defer umadClose(fd)
-		return registerProblem(fd, cfg, err)
+		return umadRegisterProblem(fd, cfg, err)
 	}
 	if p.file, err = newUMADFile(fd); err != nil {
 		umadClose(fd)
@@ -73,8 +73,8 @@ func (p *umadMADs) open(ca string, port int, cfg rdma.MADConfig) error {
 	return err
 }
 
-// openProblem says what to do about a port that cannot be opened.
-func openProblem(err error) error {
+// umadOpenProblem says what to do about a port that cannot be opened.
+func umadOpenProblem(err error) error {
 	switch {
 	case errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("%w: the machine has no such port: %w", rdma.ErrInvalid, err)
@@ -86,12 +86,12 @@ func openProblem(err error) error {
 	return err
 }
 
-// registerProblem tells a class that is taken from one that the kernel refuses: it has the same number for both. What is taken is methods;
+// umadRegisterProblem tells a class that is taken from one that the kernel refuses: it has the same number for both. What is taken is methods;
 // without any, the class can be had.
-func registerProblem(fd int, cfg rdma.MADConfig, err error) error {
+func umadRegisterProblem(fd int, cfg rdma.MADConfig, err error) error {
 	if len(cfg.Methods) > 0 {
 		if _, none := umadRegister(fd, cfg.Class, cfg.Version, nil); none == nil {
-			return fmt.Errorf("%w: requests of class %#02x go to %s: %w", rdma.ErrInUse, uint8(cfg.Class), owner(cfg.Class, srptModule), err)
+			return fmt.Errorf("%w: requests of class %#02x go to %s: %w", rdma.ErrInUse, uint8(cfg.Class), umadOwner(cfg.Class, srptModule), err)
 		}
 	}
 	return fmt.Errorf("the kernel refuses class %#02x: %w", uint8(cfg.Class), err)
@@ -100,8 +100,8 @@ func registerProblem(fd int, cfg rdma.MADConfig, err error) error {
 // srptModule is there while the kernel's target is loaded.
 const srptModule = "/sys/module/ib_srpt"
 
-// owner names who has a class, and how it is freed.
-func owner(class ib.Class, module string) string {
+// umadOwner names who has a class, and how it is freed.
+func umadOwner(class ib.Class, module string) string {
 	const other = "another process that has the port's /dev/infiniband/umad* open, such as another target: end it (fuser -v /dev/infiniband/umad*)"
 	if class != ib.ClassDeviceMgmt {
 		return other
@@ -140,7 +140,7 @@ func (p *umadMADs) Receive(ctx context.Context, b []byte) (int, rdma.MADAddr, er
 // Send sends a datagram.
 func (p *umadMADs) Send(to rdma.MADAddr, b []byte) error {
 	const op = "send datagram from"
-	if len(b) != ib.MADSize || !reachable(to) {
+	if len(b) != ib.MADSize || !umadReachable(to) {
 		return p.fail(op, rdma.ErrInvalid)
 	}
 	p.sending.Lock()
@@ -150,7 +150,7 @@ func (p *umadMADs) Send(to rdma.MADAddr, b []byte) error {
 		p.out = appendUMAD(p.out[:0], p.agent, 0, 0, to, b)
 		err = p.file.write(p.out)
 	} else {
-		p.out = appendUMAD(p.out[:0], p.agent, uint32(resend.Milliseconds()), resends, to, b)
+		p.out = appendUMAD(p.out[:0], p.agent, uint32(umadResend.Milliseconds()), umadResends, to, b)
 		err = p.sendRequest()
 	}
 	switch {
@@ -167,7 +167,7 @@ func (p *umadMADs) Send(to rdma.MADAddr, b []byte) error {
 // sendRequest sends what is in out. The kernel refuses a request that it is sending already (EINVAL); it goes on with that.
 func (p *umadMADs) sendRequest() error {
 	err := p.file.write(p.out)
-	again := time.Since(p.lastAt) < (resends+1)*resend && slices.Equal(p.out, p.last)
+	again := time.Since(p.lastAt) < (umadResends+1)*umadResend && slices.Equal(p.out, p.last)
 	if errors.Is(err, unix.EINVAL) && again {
 		return nil
 	}

@@ -64,7 +64,7 @@ func ReadUMADAdapter(name string) (UMADAdapter, error) {
 	}
 	for i := range a.Ports {
 		p := &a.Ports[i]
-		p.PKeys = trimZeroes(p.PKeys)
+		p.PKeys = trimTable(p.PKeys)
 		if gids := readGIDs(filepath.Join("/sys/class/infiniband", name, "ports", strconv.Itoa(p.Num), "gids")); len(gids) > 0 {
 			p.GIDs = gids
 		}
@@ -77,7 +77,7 @@ func validAdapter(name string) bool {
 	return name != "" && len(name) < 20 && !strings.HasPrefix(name, ".") && !strings.ContainsAny(name, "/\x00")
 }
 
-func linkLayer(s string) ib.LinkLayer {
+func umadLink(s string) ib.LinkLayer {
 	switch s {
 	case "InfiniBand", "IB":
 		return ib.LinkInfiniBand
@@ -101,11 +101,11 @@ func readGIDs(dir string) []ib.GID {
 		}
 		gids = append(gids, g)
 	}
-	return trimZeroes(gids)
+	return trimTable(gids)
 }
 
-// trimZeroes leaves out the empty entries at the end of a table. The places of the others stay.
-func trimZeroes[E comparable](table []E) []E {
+// trimTable leaves out the empty entries at the end of a table. The places of the others stay.
+func trimTable[E comparable](table []E) []E {
 	var zero E
 	for len(table) > 0 && table[len(table)-1] == zero {
 		table = table[:len(table)-1]

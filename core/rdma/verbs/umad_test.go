@@ -69,12 +69,12 @@ func (k fakeKernel) takes() umadMAD {
 	return b[:n]
 }
 
-func request(tid uint64) []byte {
+func madRequest(tid uint64) []byte {
 	h := ib.MADHeader{BaseVersion: 1, Class: ib.ClassDeviceMgmt, ClassVersion: 1, Method: ib.MethodGet, TID: tid, AttrID: 0x10}
 	return append(h.Append(nil), make([]byte, ib.MADSize-ib.MADHeaderSize)...)
 }
 
-func receive(t *testing.T, p rdma.MADPort) (ib.MAD, rdma.MADAddr) {
+func receiveMAD(t *testing.T, p rdma.MADPort) (ib.MAD, rdma.MADAddr) {
 	t.Helper()
 	b := make([]byte, rdma.MADBufferSize)
 	n, from, err := p.Receive(context.Background(), b)
@@ -90,8 +90,8 @@ func TestAnswerGoesBackTheWayItsRequestCame(t *testing.T) {
 	k, p := newFakeKernel(t)
 	local := rdma.MADAddr{LID: 9, QPN: 1, SL: 3, PathBits: 2, PKeyIndex: 4}
 	for _, from := range []rdma.MADAddr{routed, local} {
-		k.deliver(appendUMAD(nil, agentID, 0, 0, from, request(0xCAFE_0000_0007)))
-		m, got := receive(t, p)
+		k.deliver(appendUMAD(nil, agentID, 0, 0, from, madRequest(0xCAFE_0000_0007)))
+		m, got := receiveMAD(t, p)
 		if got != from {
 			t.Fatalf("from %+v, want %+v", got, from)
 		}
@@ -111,7 +111,7 @@ func TestAnswerGoesBackTheWayItsRequestCame(t *testing.T) {
 
 func TestRequestIsKeptByTheKernelForItsAnswer(t *testing.T) {
 	k, p := newFakeKernel(t)
-	if err := p.Send(routed, request(5)); err != nil {
+	if err := p.Send(routed, madRequest(5)); err != nil {
 		t.Fatal(err)
 	}
 	sent := k.takes()
@@ -122,11 +122,11 @@ func TestRequestIsKeptByTheKernelForItsAnswer(t *testing.T) {
 
 func TestRequestThatNobodyAnswersIsLostAndNotReceived(t *testing.T) {
 	k, p := newFakeKernel(t)
-	unanswered := appendUMAD(nil, agentID, 0, 0, routed, request(1))
+	unanswered := appendUMAD(nil, agentID, 0, 0, routed, madRequest(1))
 	binary.NativeEndian.PutUint32(unanswered[4:], uint32(unix.ETIMEDOUT))
 	k.deliver(unanswered)
-	k.deliver(appendUMAD(nil, agentID, 0, 0, routed, request(2)))
-	if m, _ := receive(t, p); m.TID() != 2 {
+	k.deliver(appendUMAD(nil, agentID, 0, 0, routed, madRequest(2)))
+	if m, _ := receiveMAD(t, p); m.TID() != 2 {
 		t.Errorf("received transaction %d", m.TID())
 	}
 }
@@ -135,7 +135,7 @@ func TestDatagramsOfEveryLengthComeAsTheyAre(t *testing.T) {
 	k, p := newFakeKernel(t)
 	for _, n := range []int{0, 1, ib.MADHeaderSize, ib.MADSize - 1, ib.MADSize, ib.MADSize + 1, rdma.MADBufferSize} {
 		k.deliver(appendUMAD(nil, agentID, 0, 0, routed, make([]byte, n)))
-		if m, from := receive(t, p); len(m) != n || from != routed {
+		if m, from := receiveMAD(t, p); len(m) != n || from != routed {
 			t.Errorf("%d bytes came as %d from %+v", n, len(m), from)
 		}
 	}
@@ -143,13 +143,13 @@ func TestDatagramsOfEveryLengthComeAsTheyAre(t *testing.T) {
 		k.deliver(make([]byte, n))
 	}
 	k.deliver(appendUMAD(nil, agentID, 0, 0, routed, []byte("whole")))
-	if m, _ := receive(t, p); string(m) != "whole" {
+	if m, _ := receiveMAD(t, p); string(m) != "whole" {
 		t.Errorf("after headers cut short came %q", m)
 	}
 }
 
-// endsReceive checks that end wakes a reader with want.
-func endsReceive(t *testing.T, p rdma.MADPort, ctx context.Context, end func(), want error) {
+// madEndsReceive checks that end wakes a reader with want.
+func madEndsReceive(t *testing.T, p rdma.MADPort, ctx context.Context, end func(), want error) {
 	t.Helper()
 	woken, started := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -166,7 +166,7 @@ func endsReceive(t *testing.T, p rdma.MADPort, ctx context.Context, end func(), 
 
 func TestCloseEndsReceiveAndIsFinal(t *testing.T) {
 	_, p := newFakeKernel(t)
-	endsReceive(t, p, context.Background(), func() { p.Close() }, rdma.ErrClosed)
+	madEndsReceive(t, p, context.Background(), func() { p.Close() }, rdma.ErrClosed)
 	if _, _, err := p.Receive(context.Background(), make([]byte, rdma.MADBufferSize)); !errors.Is(err, rdma.ErrClosed) {
 		t.Errorf("Receive: %v", err)
 	}
@@ -175,7 +175,7 @@ func TestCloseEndsReceiveAndIsFinal(t *testing.T) {
 	if _, _, err := p.Receive(ended, make([]byte, rdma.MADBufferSize)); !errors.Is(err, rdma.ErrClosed) {
 		t.Errorf("Receive with a context that has ended: %v", err)
 	}
-	if err := p.Send(routed, request(1)); !errors.Is(err, rdma.ErrClosed) {
+	if err := p.Send(routed, madRequest(1)); !errors.Is(err, rdma.ErrClosed) {
 		t.Errorf("Send: %v", err)
 	}
 	if err := p.Close(); err != nil {
@@ -187,12 +187,12 @@ func TestContextEndsOneReceiveAndNotTheNext(t *testing.T) {
 	k, p := newFakeKernel(t)
 	for range 50 {
 		ctx, cancel := context.WithCancel(context.Background())
-		endsReceive(t, p, ctx, cancel, context.Canceled)
-		k.deliver(appendUMAD(nil, agentID, 0, 0, routed, request(3)))
-		if m, _ := receive(t, p); m.TID() != 3 {
+		madEndsReceive(t, p, ctx, cancel, context.Canceled)
+		k.deliver(appendUMAD(nil, agentID, 0, 0, routed, madRequest(3)))
+		if m, _ := receiveMAD(t, p); m.TID() != 3 {
 			t.Fatalf("received transaction %d", m.TID())
 		}
-		k.deliver(appendUMAD(nil, agentID, 0, 0, routed, request(4)))
+		k.deliver(appendUMAD(nil, agentID, 0, 0, routed, madRequest(4)))
 		if _, _, err := p.Receive(ctx, make([]byte, rdma.MADBufferSize)); err != nil {
 			t.Fatalf("what was there was not returned: %v", err)
 		}
@@ -205,18 +205,18 @@ func TestLostDeviceEndsReceiveWithAnError(t *testing.T) {
 	if err := unix.Shutdown(k.fd, unix.SHUT_RDWR); err != nil {
 		t.Fatal(err)
 	}
-	for _, ctx := range contexts() {
+	for _, ctx := range bothContexts() {
 		if _, _, err := p.Receive(ctx, make([]byte, rdma.MADBufferSize)); err == nil || errors.Is(err, rdma.ErrClosed) {
 			t.Errorf("Receive: %v", err)
 		}
 	}
-	if err := p.Send(routed, request(1)); err == nil {
+	if err := p.Send(routed, madRequest(1)); err == nil {
 		t.Error("Send to a lost device")
 	}
 }
 
-// contexts are one that lives and one that has ended.
-func contexts() []context.Context {
+// bothContexts are one that lives and one that has ended.
+func bothContexts() []context.Context {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	return []context.Context{context.Background(), ended}
@@ -227,12 +227,12 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 	if _, _, err := p.Receive(context.Background(), make([]byte, rdma.MADBufferSize-1)); !errors.Is(err, rdma.ErrInvalid) {
 		t.Errorf("Receive with too little room: %v", err)
 	}
-	for _, b := range [][]byte{nil, request(1)[:ib.MADSize-1], append(request(1), 0)} {
+	for _, b := range [][]byte{nil, madRequest(1)[:ib.MADSize-1], append(madRequest(1), 0)} {
 		if err := p.Send(routed, b); !errors.Is(err, rdma.ErrInvalid) {
 			t.Errorf("Send of %d bytes: %v", len(b), err)
 		}
 	}
-	if err := p.Send(rdma.MADAddr{QPN: 1}, request(1)); !errors.Is(err, rdma.ErrInvalid) {
+	if err := p.Send(rdma.MADAddr{QPN: 1}, madRequest(1)); !errors.Is(err, rdma.ErrInvalid) {
 		t.Errorf("Send to nobody: %v", err)
 	}
 	good := rdma.MADConfig{Class: ib.ClassDeviceMgmt, Version: 1}
@@ -266,33 +266,33 @@ func (r *refusing) close() error                              { return nil }
 func TestAskingAgainWhileTheKernelAsksIsNoError(t *testing.T) {
 	r := &refusing{}
 	p := &umadMADs{name: "fake", file: r}
-	if err := p.Send(routed, request(1)); err != nil {
+	if err := p.Send(routed, madRequest(1)); err != nil {
 		t.Fatal(err)
 	}
 	r.err = unix.EINVAL
-	if err := p.Send(routed, request(1)); err != nil {
+	if err := p.Send(routed, madRequest(1)); err != nil {
 		t.Errorf("the same request: %v", err)
 	}
 	elsewhere := routed
 	elsewhere.LID++
-	for name, err := range map[string]error{"another request": p.Send(routed, request(2)), "another destination": p.Send(elsewhere, request(1))} {
+	for name, err := range map[string]error{"another request": p.Send(routed, madRequest(2)), "another destination": p.Send(elsewhere, madRequest(1))} {
 		if !errors.Is(err, rdma.ErrInvalid) {
 			t.Errorf("%s: %v, want ErrInvalid", name, err)
 		}
 	}
 	p.lastAt = time.Now().Add(-time.Hour)
-	if err := p.Send(routed, request(1)); !errors.Is(err, rdma.ErrInvalid) {
+	if err := p.Send(routed, madRequest(1)); !errors.Is(err, rdma.ErrInvalid) {
 		t.Errorf("the same request after an hour: %v, want ErrInvalid", err)
 	}
 	r.err = unix.EIO
-	if err := p.Send(routed, request(1)); !errors.Is(err, unix.EIO) || errors.Is(err, rdma.ErrInvalid) {
+	if err := p.Send(routed, madRequest(1)); !errors.Is(err, unix.EIO) || errors.Is(err, rdma.ErrInvalid) {
 		t.Errorf("a device that has gone: %v", err)
 	}
 }
 
 func TestAnsweringAQueryAllocatesLittle(t *testing.T) {
 	k, p := newFakeKernel(t)
-	in, b, out := appendUMAD(nil, agentID, 0, 0, routed, request(1)), make([]byte, rdma.MADBufferSize), make([]byte, 1024)
+	in, b, out := appendUMAD(nil, agentID, 0, 0, routed, madRequest(1)), make([]byte, rdma.MADBufferSize), make([]byte, 1024)
 	answer := func() {
 		k.deliver(in)
 		n, from, err := p.Receive(context.Background(), b)
@@ -318,8 +318,8 @@ func TestProblemsSayWhatToDo(t *testing.T) {
 		err  error
 		want string
 	}{
-		{openProblem(unix.EACCES), "root"}, {openProblem(unix.ENOENT), "udev"}, {openProblem(unix.ENODEV), "no such port"},
-		{openProblem(errNoUMAD), "ib_umad"},
+		{umadOpenProblem(unix.EACCES), "root"}, {umadOpenProblem(unix.ENOENT), "udev"}, {umadOpenProblem(unix.ENODEV), "no such port"},
+		{umadOpenProblem(errNoUMAD), "ib_umad"},
 	} {
 		if !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("%v does not say %q", c.err, c.want)
@@ -334,7 +334,7 @@ func TestProblemsSayWhatToDo(t *testing.T) {
 		{ib.ClassDeviceMgmt, here, "modprobe -r ib_srpt"}, {ib.ClassDeviceMgmt, filepath.Join(here, "none"), "another process"},
 		{ib.ClassPerf, here, "another process"},
 	} {
-		if s := owner(c.class, c.module); !strings.Contains(s, c.want) {
+		if s := umadOwner(c.class, c.module); !strings.Contains(s, c.want) {
 			t.Errorf("class %v: %q does not say %q", c.class, s, c.want)
 		}
 	}

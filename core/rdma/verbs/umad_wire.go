@@ -42,8 +42,8 @@ func (m umadMAD) from() rdma.MADAddr {
 
 const flowLabelMask = 0xF_FFFF
 
-// reachable tells whether an address has no more bits than its fields on the wire, and somewhere to go.
-func reachable(to rdma.MADAddr) bool {
+// umadReachable tells whether an address has no more bits than its fields on the wire, and somewhere to go.
+func umadReachable(to rdma.MADAddr) bool {
 	return to.QPN <= ib.QPNMask && to.SL < 16 && to.PathBits < 128 && (to.HasGRH || to.LID != 0) && to.GRH.FlowLabel <= flowLabelMask
 }
 

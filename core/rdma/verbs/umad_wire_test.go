@@ -54,7 +54,7 @@ func TestAddressesThatNoPacketCanCarryAreNotReachable(t *testing.T) {
 		"LID 0 without a header": func(a *rdma.MADAddr) { *a = rdma.MADAddr{QPN: 1} },
 	} {
 		a := routed
-		if change(&a); reachable(a) || !reachable(routed) {
+		if change(&a); umadReachable(a) || !umadReachable(routed) {
 			t.Errorf("%s: %+v is reachable", name, a)
 		}
 	}

@@ -40,8 +40,8 @@ func TestProcessOfANode(t *testing.T) {
 	}
 }
 
-// reply answers a line of input.
-func reply(v any) error {
+// writeReply answers a line of input.
+func writeReply(v any) error {
 	b, err := json.Marshal(v)
 	fmt.Println(answer + string(b))
 	return err
@@ -100,7 +100,7 @@ func agentRole(ctx context.Context, in *bufio.Scanner) error {
 				return err
 			}
 		}
-		if err := reply(stateOf(table, dev)); err != nil {
+		if err := writeReply(stateOf(table, dev)); err != nil {
 			return err
 		}
 	}
@@ -129,7 +129,7 @@ func listRole(context.Context, *bufio.Scanner) error {
 	if err != nil {
 		return err
 	}
-	return reply(list)
+	return writeReply(list)
 }
 
 // askerRole asks other nodes. Its input: "discover", "refusals" or "thousand", and a LID. The answer is "", or what was wrong.
@@ -152,7 +152,7 @@ func askerRole(ctx context.Context, in *bufio.Scanner) error {
 		a := &asker{port: p, to: rdma.MADAddr{LID: ib.LID(n), QPN: ib.QPGeneralServices}}
 		err = map[string]func(context.Context) error{"discover": a.discovers, "refusals": a.isRefused,
 			"thousand": a.isAnsweredOften}[what](ctx)
-		if err := reply(fmt.Sprint(errors.Join(err))); err != nil {
+		if err := writeReply(fmt.Sprint(errors.Join(err))); err != nil {
 			return err
 		}
 	}
@@ -166,12 +166,12 @@ type asker struct {
 	tid  atomic.Uint32
 }
 
-// bound is in what time a query has to be answered after a subnet has changed, however often it is asked.
-const bound = 10 * time.Second
+// answerBound is in what time a query has to be answered after a subnet has changed, however often it is asked.
+const answerBound = 10 * time.Second
 
 // exchange asks until there is an answer.
 func (a *asker) exchange(ctx context.Context, request func(tid uint32) []byte, take func(b []byte, tid uint32) error) error {
-	ctx, cancel := context.WithTimeout(ctx, bound)
+	ctx, cancel := context.WithTimeout(ctx, answerBound)
 	defer cancel()
 	b := make([]byte, rdma.MADBufferSize)
 	for {
@@ -184,7 +184,7 @@ func (a *asker) exchange(ctx context.Context, request func(tid uint32) []byte, t
 		done()
 		switch {
 		case ctx.Err() != nil:
-			return fmt.Errorf("no answer of LID %d within %v", a.to.LID, bound)
+			return fmt.Errorf("no answer of LID %d within %v", a.to.LID, answerBound)
 		case err != nil:
 			continue
 		}

@@ -145,7 +145,7 @@ func (a *simAdapter) Ports() ([]rdma.Port, error) {
 	for i := 0; i < len(keys); i += 2 {
 		p.PKeys = append(p.PKeys, ib.PKey(binary.BigEndian.Uint16(keys[i:])))
 	}
-	p.PKeys = trimZeroes(p.PKeys)
+	p.PKeys = trimTable(p.PKeys)
 	return []rdma.Port{p}, nil
 }
 

@@ -21,7 +21,7 @@ type lab struct {
 	primary, backup *program
 }
 
-// TestAgentOnASubnet is what a real subnet manager does to a port, and that the agent there can be found after each of it, within bound
+// TestAgentOnASubnet is what a real subnet manager does to a port, and that the agent there can be found after each of it, within answerBound
 // of the moment when the port is in order again.
 //
 // The simulation has no verbs device, so nobody tells of events: LID, SM and state changes are noticed at the port and told as an adapter's
@@ -38,10 +38,10 @@ func TestAgentOnASubnet(t *testing.T) {
 		{"EveryAttributeIsAnsweredToAnotherNode", (*lab).answers},
 		{"WhatIsNotServedIsRefusedWithItsStatus", (*lab).refuses},
 		{"FreshProcessListsThePort", (*lab).lists},
-		{"HandoverToASubnetManagerThatStoodBy", (*lab).handover},
-		{"LIDChange", (*lab).lidChange},
-		{"LinkDownAndUp", (*lab).bounce},
-		{"ClientReregister", (*lab).reregister},
+		{"FoundAfterHandoverToAnotherSubnetManager", (*lab).handover},
+		{"FoundAtItsNewLIDAfterALIDChange", (*lab).lidChange},
+		{"FoundAgainAfterTheLinkWasDown", (*lab).bounce},
+		{"FoundAfterClientReregister", (*lab).reregister},
 		{"HundredOfEachEventLeaveOneRegistration", (*lab).storm},
 		{"ThousandQueriesLeaveNothingBehind", (*lab).many},
 	} {
@@ -54,7 +54,7 @@ func TestAgentOnASubnet(t *testing.T) {
 // state waits for a state of the agent's port.
 func (l *lab) state(t *testing.T, what string, ok func(node) bool) (n node) {
 	t.Helper()
-	until(t, what, func() bool {
+	waitUntil(t, what, func() bool {
 		n = node{}
 		l.agent.ask(t, &n, "state")
 		return ok(n)
@@ -71,7 +71,7 @@ func inOrder(n node) bool {
 func (l *lab) found(t *testing.T, lid ib.LID) {
 	t.Helper()
 	var wrong string
-	if l.asker.ask(t, &wrong, "discover %d", lid); wrong != none {
+	if l.asker.ask(t, &wrong, "discover %d", lid); wrong != noError {
 		t.Error(wrong)
 	}
 	var n node
@@ -80,8 +80,8 @@ func (l *lab) found(t *testing.T, lid ib.LID) {
 	}
 }
 
-// none is an error that there is not, as askerRole prints it.
-var none = fmt.Sprint(error(nil))
+// noError is an error that there is not, as askerRole prints it.
+var noError = fmt.Sprint(error(nil))
 
 // heard tells whether an event was handled.
 func (n node) heard(k rdma.AsyncKind) bool {
@@ -96,7 +96,7 @@ func (l *lab) withoutManager(t *testing.T) {
 }
 
 func (l *lab) getsLID(t *testing.T) {
-	l.primary = l.manager(manager{node: "H0", priority: 10})
+	l.primary = l.manager(smConfig{node: "H0", priority: 10})
 	l.state(t, "the port has a LID, and told so", func(n node) bool {
 		return inOrder(n) && n.heard(rdma.AsyncPortActive) && n.heard(rdma.AsyncLIDChange) && n.heard(rdma.AsyncSMChange)
 	})
@@ -109,7 +109,7 @@ func (l *lab) answers(t *testing.T) {
 
 func (l *lab) refuses(t *testing.T) {
 	var wrong string
-	if l.asker.ask(t, &wrong, "refusals %d", l.state(t, "the port is in order", inOrder).LID); wrong != none {
+	if l.asker.ask(t, &wrong, "refusals %d", l.state(t, "the port is in order", inOrder).LID); wrong != noError {
 		t.Error(wrong)
 	}
 }
@@ -135,12 +135,12 @@ func (l *lab) lists(t *testing.T) {
 // handover is case B07's first step: the master is killed. The other manager has stood by, and keeps the LIDs.
 func (l *lab) handover(t *testing.T) {
 	before := l.state(t, "the port is in order", inOrder)
-	l.backup = l.manager(manager{node: "H2", priority: 1})
+	l.backup = l.manager(smConfig{node: "H2", priority: 1})
 	l.backup.says(t, "Entering STANDBY state")
 	// What the one has asked the other has to be answered first: in the simulation a request never times out. The manager that
 	// stands by is stopped, so that it asks no more; then the master answers what it was asked before us.
 	l.backup.signal(t, syscall.SIGSTOP)
-	until(t, "the manager that stands by is stopped", l.backup.stopped)
+	waitUntil(t, "the manager that stands by is stopped", l.backup.stopped)
 	l.agent.ask(t, &node{}, "manager %d", before.SMLID)
 	l.primary.kill()
 	l.backup.signal(t, syscall.SIGCONT)
@@ -157,7 +157,7 @@ func (l *lab) lidChange(t *testing.T) {
 	before := l.state(t, "the port is in order", inOrder)
 	l.backup.kill()
 	const lid = 40
-	l.primary = l.manager(manager{node: "H0", priority: 10, lids: map[string]int{before.GUID.String(): lid}})
+	l.primary = l.manager(smConfig{node: "H0", priority: 10, lids: map[string]int{before.GUID.String(): lid}})
 	l.primary.says(t, "Entering MASTER state")
 	after := l.state(t, "the port has the new LID", func(n node) bool { return inOrder(n) && n.LID == lid })
 	if after.SMLID == before.SMLID {
@@ -212,7 +212,7 @@ func (l *lab) storm(t *testing.T) {
 func (l *lab) many(t *testing.T) {
 	before := l.state(t, "the port is in order", inOrder)
 	var wrong string
-	if l.asker.ask(t, &wrong, "thousand %d", before.LID); wrong != none {
+	if l.asker.ask(t, &wrong, "thousand %d", before.LID); wrong != noError {
 		t.Error(wrong)
 	}
 	after := l.leftNothing(t, before)

@@ -27,7 +27,8 @@ type UMADPort struct {
 	rdma.Port
 	// Rate is in Gbit/s.
 	Rate int
-	// Capabilities is the port's CapabilityMask (IBTA vol 1, 14.2.5.6).
+	// Capabilities is the port's CapabilityMask (IBTA vol 1, 14.2.5.6). Initiators that look for targets ask ports with bit 19,
+	// IsDeviceManagementSupported, alone; the kernel lets no process set it.
 	Capabilities uint32
 }
 

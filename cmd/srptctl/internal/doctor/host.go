@@ -84,28 +84,31 @@ type Addr struct {
 	Duplicate, Tentative bool
 }
 
-// Bounds of what is read, in bytes and names.
+// Bounds of what is read, in bytes and names. A table is one of the kernel's, with a line for each of many things.
 const (
 	maxFile  = 1 << 20
+	maxTable = 64 << 20
 	maxNames = 1 << 16
 )
 
 func (h *Host) path(p string) string { return h.Root + p }
 
 // read reads a small file, without white space at its ends.
-func (h *Host) read(p string) (string, error) {
+func (h *Host) read(p string) (string, error) { return h.readUpTo(p, maxFile) }
+
+func (h *Host) readUpTo(p string, most int) (string, error) {
 	// A named pipe, or a device, must not hold us up.
 	f, err := os.OpenFile(h.path(p), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	b, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	switch {
 	case err != nil:
 		return "", err
-	case len(b) > maxFile:
-		return "", fmt.Errorf("%s is longer than %d bytes", p, maxFile)
+	case len(b) > most:
+		return "", fmt.Errorf("%s is longer than %d bytes", p, most)
 	}
 	return strings.TrimSpace(string(b)), nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gosrpt/gosrpt/cmd/srptctl/internal/doctor"
 	"github.com/gosrpt/gosrpt/core/discover"
 	"github.com/gosrpt/gosrpt/core/mad"
 	"github.com/gosrpt/gosrpt/core/rdma"
@@ -179,7 +180,7 @@ func report(o *options, w io.Writer, said *narrator, found []discovered) error {
 		}
 	}
 	if barren > 0 {
-		return fmt.Errorf("%d of %d agents could not be asked for everything, or have no SRP target", barren, len(found))
+		return fmt.Errorf("%d of %s gave no line, or not all they have", barren, doctor.Plural(len(found), "agent"))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gosrpt/gosrpt/cmd/srptctl/internal/doctor"
 	"github.com/gosrpt/gosrpt/core/discover"
 	"github.com/gosrpt/gosrpt/core/mad"
 )
@@ -120,7 +121,7 @@ func (n *narrator) say(format string, args ...any) {
 func (n *narrator) about(i int, name string) func(discover.Step) {
 	return func(s discover.Step) {
 		n.now[i].Store(&s)
-		if n.verbose {
+		if n.verbose && s.Event != discover.GivenUp { // that is the agent's error, and told in the end
 			n.say("%s: %v", name, s)
 		}
 	}
@@ -168,16 +169,16 @@ func (n *narrator) waiting(routes []route) {
 // found tells what is worth knowing of an agent besides its lines.
 func (n *narrator) found(d *discovered) {
 	if n.verbose {
-		n.say("%s: asked from %s: %d controllers in %d slots, change id %d; %d queries, %d datagrams sent, %d strange ones ignored",
-			d.Agent, d.From, len(d.Controllers), d.Slots, d.ChangeID, d.Queries, d.Sent, d.Strange)
+		n.say("%s: asked from %s: %s in %s, change id %d; queries %d, datagrams sent %d, strange ones ignored %d",
+			d.Agent, d.From, doctor.Plural(len(d.Controllers), "controller"), doctor.Plural(d.Slots, "slot"), d.ChangeID, d.Queries, d.Sent, d.Strange)
 	}
 	if d.Error != "" {
 		n.say("%s: %s", d.Agent, d.Error)
 	}
 	for _, c := range d.Controllers {
 		if n.verbose && c.Error == "" {
-			n.say("%s: slot %d: ioc_guid %s, id %q, vendor %s, device %s, takes %d units of %d bytes, %d services",
-				d.Agent, c.Slot, c.IOCGUID, c.ID, c.Vendor, c.Device, c.SendDepth, c.SendSize, len(c.Services))
+			n.say("%s: slot %d: ioc_guid %s, id %q, vendor %s, device %s, takes %s of %d bytes, %s",
+				d.Agent, c.Slot, c.IOCGUID, c.ID, c.Vendor, c.Device, doctor.Plural(int(c.SendDepth), "unit"), c.SendSize, doctor.Plural(len(c.Services), "service"))
 		}
 		if c.Error != "" {
 			n.say("%s: slot %d: %s", d.Agent, c.Slot, c.Error)

@@ -104,8 +104,9 @@ func cannotAsk(local netip.Addr, err error) error {
 	if !errors.Is(err, rdma.ErrInUse) {
 		return fmt.Errorf("cannot ask from %s: %w", local, err)
 	}
-	return fmt.Errorf("cannot ask from %s: %w; answers come to that port, so name another local address with --from, or end what uses it "+
-		"(srptctl doctor names it). An srptd on this host says by srptctl connect-info how to log in to it", local, err)
+	return fmt.Errorf("cannot ask from %s: %w: somebody else has UDP port 4791 of that address, to which answers come: an srptd, or rdma_rxe "+
+		"(ss -ulpn sport = 4791 tells). Name another local address with --from. An srptd of this host tells itself how to log in to it: "+
+		"srptctl connect-info", local, rdma.ErrInUse)
 }
 
 // lineTo makes lines for RDMA/CM. The port is what the service id stands for.

@@ -180,11 +180,18 @@ func isPeer(to, from *rdma.MADAddr) bool {
 	return to.LID != 0 && to.LID == from.LID
 }
 
+// where is an address for the operator, who knows GIDs of IPv4 by their address.
 func where(a *rdma.MADAddr) string {
-	if a.HasGRH {
-		return fmt.Sprintf("GID %v, queue pair %d", a.GRH.GID, a.QPN)
+	s := fmt.Sprintf("LID %d", a.LID)
+	if ip, v4 := a.GRH.GID.IPv4(); a.HasGRH && v4 {
+		s = fmt.Sprintf("%d.%d.%d.%d", ip[0], ip[1], ip[2], ip[3])
+	} else if a.HasGRH {
+		s = "GID " + a.GRH.GID.String()
 	}
-	return fmt.Sprintf("LID %d, queue pair %d", a.LID, a.QPN)
+	if a.QPN != ib.QPGeneralServices {
+		s += fmt.Sprintf(" queue pair %d", a.QPN)
+	}
+	return s
 }
 
 func (a *asker) fail(err error) error { return &Error{Query: a.query, To: where(&a.cfg.To), Err: err} }

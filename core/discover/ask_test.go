@@ -184,7 +184,7 @@ func TestSilentAgentIsGivenUpAfterItsTries(t *testing.T) {
 		if !errors.Is(err, ErrSilent) || stats.Sent != 5 || len(u.Found) != 0 || time.Since(begin) != 5*time.Second {
 			t.Errorf("%+v, %+v, %v after %v", u, stats, err, time.Since(begin))
 		}
-		const want = "device management: Get IOUnitInfo to GID 0000:0000:0000:0000:0000:ffff:c000:0202, queue pair 1: no answer to 5 tries of 1s each"
+		const want = "device management: Get IOUnitInfo to 192.0.2.2: no answer to 5 tries of 1s each"
 		if err.Error() != want || last.Event != GivenUp || last.String() != want {
 			t.Errorf("%q, %v", err, last)
 		}
@@ -246,6 +246,18 @@ func TestBusyAgentIsAskedAgainAfterAPause(t *testing.T) {
 			t.Errorf("%v, %+v", err, stats)
 		}
 	})
+}
+
+func TestAddressesAreTheOperators(t *testing.T) {
+	for want, a := range map[string]rdma.MADAddr{
+		"192.0.2.2": {QPN: 1, HasGRH: true, GRH: rdma.MADRoute{GID: gid(agentAddr)}},
+		"GID fe80:0000:0000:0000:0000:0000:0000:0002": {QPN: 1, HasGRH: true, LID: 3, GRH: rdma.MADRoute{GID: gid("fe80::2")}},
+		"LID 7 queue pair 9":                          {QPN: 9, LID: 7},
+	} {
+		if got := where(&a); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }
 
 // Whoever answers in the agent's place, or with what was not asked, is not heard.

@@ -168,6 +168,7 @@ func TestDiscoverPrintsNothingThatAnAgentForges(t *testing.T) {
 }
 
 func TestDiscoverGetsThroughALossyLink(t *testing.T) {
+	t.Parallel()
 	lossy := func(n int, b []byte) []byte {
 		if n%2 == 1 {
 			return nil
@@ -183,6 +184,7 @@ func TestDiscoverGetsThroughALossyLink(t *testing.T) {
 
 // An agent that says nothing is named, with what may be the cause, and the others are told all the same.
 func TestDiscoverSaysWhoIsSilent(t *testing.T) {
+	t.Parallel()
 	a := roceAgent(t, nil, controller(mad.SRPService(0xA1, cm.ServiceID(5555)))).String()
 	silent := roceAgent(t, func(int, []byte) []byte { return nil }, controller()).String()
 	nobody := loopback().String()
@@ -202,6 +204,7 @@ func TestDiscoverSaysWhoIsSilent(t *testing.T) {
 
 // A hostile agent does not hold the command up beyond its limit, and what was learnt is printed.
 func TestDiscoverLeavesAnAgentThatHasNoEnd(t *testing.T) {
+	t.Parallel()
 	endless := func(_ int, b []byte) []byte {
 		switch m := ib.MAD(b); m.AttrID() {
 		case mad.AttrIOUnitInfo:
@@ -215,8 +218,8 @@ func TestDiscoverLeavesAnAgentThatHasNoEnd(t *testing.T) {
 		return b
 	}
 	a := roceAgent(t, endless, controller(mad.SRPService(0xA1, cm.ServiceID(5555)))).String()
-	out, said, code := discoverFrom(t, "--limit", "5s", "--timeout", "2s", "--tries", "1", a)
-	if !strings.Contains(out, "dest="+a+":5555") || code != exitFailed || !strings.Contains(said, "takes longer than its limit, 5s") {
+	out, said, code := discoverFrom(t, "--limit", "8s", "--timeout", "5s", "--tries", "1", a)
+	if !strings.Contains(out, "dest="+a+":5555") || code != exitFailed || !strings.Contains(said, "takes longer than its limit, 8s") {
 		t.Errorf("%d %q %s", code, out, said)
 	}
 }

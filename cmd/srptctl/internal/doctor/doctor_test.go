@@ -290,7 +290,7 @@ func TestWhoHasThePortIsNamed(t *testing.T) {
 			f.process(44, "other", 7)
 		},
 			[]string{"problem 0.0.0.0: other (pid 44) has it -> end it: kill 44; or give srptd other addresses: listen"}},
-		{"a table without end", func(f *fake) { f.put("/proc/net/udp", strings.Repeat("x", maxTable+1)) },
+		{"a table without end", func(f *fake) { f.must(os.Truncate(f.Root+"/proc/net/udp", maxTable+1)) },
 			[]string{"not checked UDP: /proc/net/udp is longer than 67108864 bytes"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -382,14 +382,14 @@ func TestAdaptersWantTheirDeviceFilesAndASubnetManager(t *testing.T) {
 	f.put("/sys/class/infiniband_verbs/abi_version", "6")
 	f.put("/dev/infiniband/uverbs3", "")
 	f.put("/dev/infiniband/rdma_cm", "")
-	const bit = "warning mlx5_0 port 1: initiators' srp_daemon does not look here: only the kernel can set the port's IsDeviceManagementSupported bit, " +
+	const bit = "warning mlx5_0 port 1: initiators' srp_daemon does not look here: only the kernel can set a port's IsDeviceManagementSupported bit, " +
 		"and no program -> give initiators the lines of srptctl connect-info, or of srptctl discover"
 	f.check("rdma", "ok mlx5_0: /dev/infiniband/uverbs3 can be used",
 		"problem mlx5_0: the kernel has made no device file for it: ib_umad is not loaded -> modprobe ib_umad",
 		"problem mlx5_0 port 1: it is INIT: no subnet manager has brought it up -> start a subnet manager, on a switch or here: systemctl start opensm",
 		bit, "ok rdma_cm: /dev/infiniband/rdma_cm can be used")
 	f.put("/sys/class/infiniband_mad/umad0/ibdev", "mlx5_0")
-	f.mlx5("InfiniBand", "1: DOWN", "0x026d1e848") // with the bit
+	f.mlx5("InfiniBand", "1: DOWN", "0x026d1e848")
 	f.check("rdma", "ok mlx5_0: /dev/infiniband/uverbs3 can be used",
 		"problem mlx5_0: /dev/infiniband/umad0 is missing -> modprobe ib_umad",
 		"problem mlx5_0 port 1: it is DOWN -> look at the cable, and at the switch's port",

@@ -60,14 +60,21 @@ func (e *exam) rdma() {
 	if e.cfg != nil && e.cfg.Provider == "verbs" {
 		level = Problem
 	}
+	var unseen []string
 	for _, a := range list {
 		e.node(level, a, "/sys/class/infiniband_verbs/uverbs*", "ib_uverbs")
 		if e.infiniBand(a) {
 			e.node(level, a, "/sys/class/infiniband_mad/umad*", "ib_umad")
 		}
 		for _, p := range e.host.glob(a + "/ports/*") {
-			e.port(path.Base(a), p)
+			if name := path.Base(a) + " port " + path.Base(p); e.port(name, p) {
+				unseen = append(unseen, name)
+			}
 		}
+	}
+	if len(unseen) > 0 {
+		e.add(Warning, check, strings.Join(unseen, ", "), "give initiators the lines of srptctl connect-info, or of srptctl discover",
+			"initiators' srp_daemon does not look here: only the kernel can set a port's IsDeviceManagementSupported bit, and no program")
 	}
 	e.deviceFile(level, "rdma_cm", "/dev/infiniband/rdma_cm", "rdma_ucm")
 }
@@ -113,12 +120,10 @@ func (e *exam) deviceFile(level Level, subject, file, module string) {
 // deviceManagement is IsDeviceManagementSupported in a port's capability mask (IBTA vol 1, 14.2.5.6).
 const deviceManagement = 1 << 19
 
-// port looks at a port of an InfiniBand adapter.
-func (e *exam) port(adapter, dir string) {
-	link, _ := e.host.read(dir + "/link_layer")
-	name := adapter + " port " + path.Base(dir)
-	if link != "InfiniBand" {
-		return
+// port looks at a port of an adapter. unseen tells that it is InfiniBand's and without the bit by which targets are found.
+func (e *exam) port(name, dir string) (unseen bool) {
+	if link, err := e.host.read(dir + "/link_layer"); err != nil || link != "InfiniBand" {
+		return false
 	}
 	state, err := e.host.read(dir + "/state")
 	number, word, _ := strings.Cut(state, ":")
@@ -134,9 +139,5 @@ func (e *exam) port(adapter, dir string) {
 	}
 	mask, err := e.host.read(dir + "/cap_mask")
 	n, perr := strconv.ParseUint(strings.TrimPrefix(mask, "0x"), 16, 32)
-	if err != nil || perr != nil || n&deviceManagement != 0 {
-		return
-	}
-	e.add(Warning, "rdma", name, "give initiators the lines of srptctl connect-info, or of srptctl discover",
-		"initiators' srp_daemon does not look here: only the kernel can set the port's IsDeviceManagementSupported bit, and no program")
+	return err == nil && perr == nil && n&deviceManagement == 0
 }

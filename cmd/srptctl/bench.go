@@ -51,7 +51,7 @@ func benchCommand(o *options) *cobra.Command {
 	}
 	fs := c.Flags()
 	fs.StringVar(&f.connect, "connect", "", "target as ADDRESS:PORT (default: the first that the daemon listens at)")
-	fs.StringVar(&f.local, "local", "", "address to log in from (default: the system's choice)")
+	fs.StringVar(&f.local, "local", "", "address or interface to log in from (default: the system's choice)")
 	fs.StringVar(&f.idExt, "id-ext", "", "target's id_ext, 16 hex digits (default: the daemon's)")
 	fs.StringVar(&f.iocGUID, "ioc-guid", "", "target's ioc_guid, 16 hex digits (default: the daemon's)")
 	fs.StringVar(&f.file, "file", "", "measure this file or block device directly instead of a LUN")
@@ -169,7 +169,7 @@ func (f *benchFlags) target(ctx context.Context, o *options) (initiator.Config, 
 	if cfg.Remote, err = netip.ParseAddrPort(connect); err != nil {
 		return cfg, usageError{fmt.Errorf("--connect %q is not ADDRESS:PORT", connect)}
 	}
-	if cfg.Local, err = f.localAddr(cfg.Remote.Addr()); err != nil {
+	if cfg.Local, err = localAddr("--local", f.local, cfg.Remote.Addr()); err != nil {
 		return cfg, err
 	}
 	e, err1 := strconv.ParseUint(ext, 16, 64)
@@ -187,21 +187,6 @@ func orElse(s, other string) string {
 		return other
 	}
 	return s
-}
-
-// localAddr chooses where to log in from. Two ends on one host need two addresses, since both use UDP port 4791.
-func (f *benchFlags) localAddr(remote netip.Addr) (netip.Addr, error) {
-	if f.local != "" {
-		a, err := netip.ParseAddr(f.local)
-		if err != nil {
-			return a, usageError{fmt.Errorf("--local %q is not an address", f.local)}
-		}
-		return a, nil
-	}
-	if remote.IsLoopback() && remote.Is4() && remote != netip.AddrFrom4([4]byte{127, 0, 0, 1}) {
-		return netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
-	}
-	return sourceAddr(remote)
 }
 
 func (f *benchFlags) measure(ctx context.Context, o *options, w io.Writer, d load.Device, job load.Job) error {

@@ -25,6 +25,13 @@ type options struct {
 	socket, output string
 }
 
+func (o *options) check() error {
+	if o.output != "text" && o.output != "json" {
+		return usageError{fmt.Errorf("--output %s: text or json", o.output)}
+	}
+	return nil
+}
+
 // unreachableError says that the daemon does not answer.
 type unreachableError struct {
 	socket string
@@ -51,8 +58,8 @@ func callFor[Q, R any](ctx context.Context, o *options, req Q,
 	method func(adminpb.AdminClient, context.Context, Q, ...grpc.CallOption) (R, error),
 ) (R, error) {
 	var zero R
-	if o.output != "text" && o.output != "json" {
-		return zero, usageError{fmt.Errorf("--output %s: text or json", o.output)}
+	if err := o.check(); err != nil {
+		return zero, err
 	}
 	cc, err := grpc.NewClient("unix:"+o.socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

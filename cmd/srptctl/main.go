@@ -1,5 +1,5 @@
 // Srptctl is the operator's command: it asks a running srptd for its state, ends sessions, prints what an
-// initiator needs to log in, and measures a target as an initiator of its own.
+// initiator needs to log in, asks the network for targets, examines the host, and measures a target as an initiator of its own.
 //
 // Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the daemon does not answer.
 package main
@@ -28,13 +28,18 @@ func run(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.Execute()
-	if err == nil {
-		return 0
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "srptctl:", err)
 	}
-	fmt.Fprintln(os.Stderr, "srptctl:", err)
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
 	var usage usageError
 	var unreachable *unreachableError
 	switch {
+	case err == nil:
+		return 0
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &unreachable):
@@ -54,7 +59,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.PersistentFlags().StringVar(&o.socket, "socket", defaultSocket(), "control socket of the daemon (GOSRPT_ADMIN_SOCKET)")
 	root.PersistentFlags().StringVarP(&o.output, "output", "o", "text", "text or json")
-	root.AddCommand(statusCommand(o), sessionsCommand(o), logoutCommand(o), connectInfoCommand(o), pluginCommand(o), fabricCommand(o), eventsCommand(o), benchCommand(o), versionCommand())
+	root.AddCommand(statusCommand(o), sessionsCommand(o), logoutCommand(o), connectInfoCommand(o), pluginCommand(o), fabricCommand(o), eventsCommand(o), discoverCommand(o), doctorCommand(o), benchCommand(o), versionCommand())
 	return root
 }
 

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"text/tabwriter"
 	"time"
 
@@ -33,8 +31,8 @@ func pluginDescribeCommand(o *options) *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if o.output != "text" && o.output != "json" {
-				return usageError{fmt.Errorf("--output %s: text or json", o.output)}
+			if err := o.check(); err != nil {
+				return err
 			}
 			path, err := pluginhost.Find(dirs, args[0])
 			if err != nil {
@@ -47,9 +45,7 @@ func pluginDescribeCommand(o *options) *cobra.Command {
 				return err
 			}
 			if o.output == "json" {
-				e := json.NewEncoder(c.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(about.Of(a))
+				return writeJSON(c.OutOrStdout(), about.Of(a))
 			}
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 8, 2, ' ', 0)
 			about.Of(a).Write(w)

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"net"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -42,14 +40,4 @@ func (p *progress) end() {
 	if p.shown {
 		fmt.Fprintln(p.w)
 	}
-}
-
-// sourceAddr asks the system which address it would send from; nothing is sent.
-func sourceAddr(remote netip.Addr) (netip.Addr, error) {
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(remote, 4791)))
-	if err != nil {
-		return netip.Addr{}, fmt.Errorf("no way to %s: %w", remote, err)
-	}
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
 }

@@ -14,12 +14,17 @@ import (
 
 // discovery is what the ports tell those who look for I/O controllers: this target, with what a login really gets.
 func (d *daemon) discovery(plan *ioctx.Plan) (*mad.Agent, error) {
+	return mad.New(mad.Config{}, []mad.Controller{d.controller(plan)})
+}
+
+// controller is this target as those who look for it, and those who are told how to log in, see it.
+func (d *daemon) controller(plan *ioctx.Plan) mad.Controller {
 	c := d.cfg
-	return mad.New(mad.Config{}, []mad.Controller{{
+	return mad.Controller{
 		GUID: ib.GUID(c.Target.IOCGUID), Protocol: mad.SRP, SendDepth: uint16(min(plan.Credits, 1<<16-1)), ReadDepth: 16,
 		SendSize: plan.MaxRequestIU, TransferSize: uint32(d.maxTransfer), Operations: mad.SRPOperations, ID: "gosrpt",
 		Services: []mad.Service{mad.SRPService(c.Target.IDExt, cm.ServiceID(c.Port))},
-	}})
+	}
 }
 
 // follow keeps the table of HCAs from now on. Those that are there have been given to the target already.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/netip"
 	"strings"
@@ -181,12 +180,11 @@ func (s source) ConnectInfo() *adminpb.ConnectInfoReply {
 	if !s.d.made.Load() {
 		return r
 	}
-	t := s.d.cfg.Target
+	plan := s.d.target.Plan()
+	c := s.d.controller(&plan)
 	for _, l := range s.d.target.Listening() {
-		r.Infos = append(r.Infos, &adminpb.ConnectInfo{
-			Address:   l.Addr.String(),
-			AddTarget: fmt.Sprintf("id_ext=%s,ioc_guid=%s,dest=%s,cmd_sg_entries=255", hex64(t.IDExt), hex64(t.IOCGUID), dest(l.Addr)),
-		})
+		line, _ := c.AddTargetAt(c.Services[0], dest(l.Addr)) // which is an SRP target's
+		r.Infos = append(r.Infos, &adminpb.ConnectInfo{Address: l.Addr.String(), AddTarget: line})
 	}
 	return r
 }

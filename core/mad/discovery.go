@@ -1,11 +1,5 @@
 package mad
 
-import (
-	"fmt"
-
-	"github.com/gosrpt/gosrpt/core/ib"
-)
-
 // Discovery asks for everything behind a port: the unit, then the controller in each occupied slot, and its service
 // entries in fours. The zero value is ready.
 //
@@ -144,18 +138,4 @@ func (d *Discovery) nextSlot() {
 		}
 	}
 	d.stage = finished
-}
-
-// AddTarget is the line by which Linux's ib_srp logs in to a service of the controller through InfiniBand, at the port
-// with that GID and in that partition. It returns false if the service is not that of an SRP target.
-func (c *Controller) AddTarget(s Service, port ib.GID, pkey ib.PKey) (string, bool) {
-	idExt, ok := s.IDExt()
-	if !ok {
-		return "", false
-	}
-	line := fmt.Sprintf("id_ext=%016x,ioc_guid=%v,dgid=%s,pkey=%04x,service_id=%016x", idExt, c.GUID, port.Hex(), uint16(pkey), s.ID)
-	if c.Protocol.Class != SRP.Class {
-		line += fmt.Sprintf(",io_class=%04x", c.Protocol.Class)
-	}
-	return line, true
 }

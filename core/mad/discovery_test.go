@@ -155,19 +155,8 @@ func TestDiscoveryOfTheKernelsAgent(t *testing.T) {
 	c := u.Found[0].Controller
 	gid := ib.MakeGID(ib.LinkLocalPrefix, c.GUID)
 	line, ok := c.AddTarget(c.Services[0], gid, ib.PKeyDefault)
-	if want := "id_ext=505400fffe123456,ioc_guid=505400fffe123456,dgid=fe80000000000000505400fffe123456,pkey=ffff,service_id=505400fffe123456"; !ok || line != want {
+	if want := "id_ext=505400fffe123456,ioc_guid=505400fffe123456,dgid=fe80000000000000505400fffe123456,pkey=ffff,service_id=505400fffe123456,cmd_sg_entries=255"; !ok || line != want {
 		t.Errorf("%q, %v", line, ok)
-	}
-}
-
-func TestAddTargetNamesAnotherIOClassAndOnlySRP(t *testing.T) {
-	c := testController(1, 1)
-	c.Protocol.Class = 0xFF00
-	if line, ok := c.AddTarget(c.Services[0], ib.GID{}, 0x8001); !ok || !strings.HasSuffix(line, ",pkey=8001,service_id=0000000000000000,io_class=ff00") {
-		t.Errorf("%q, %v", line, ok)
-	}
-	if line, ok := c.AddTarget(Service{Name: "console", ID: 1}, ib.GID{}, 0x8001); ok {
-		t.Errorf("%q", line)
 	}
 }
 

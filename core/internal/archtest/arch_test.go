@@ -58,6 +58,7 @@ var table = []rule{
 
 	// Level 2: engine.
 	{path: "core/hca", allow: []string{"core/rdma", "core/ib", "core/mad"}},
+	{path: "core/discover", stdOnly: true, allow: []string{"core/rdma", "core/ib", "core/mad"}},
 	{path: "core/initiator", allow: []string{"core/rdma", "core/srp", "core/ib"}},
 	{path: "core/lu", allow: []string{"core/scsi", "core/lu/reserve", "core/store", "sdk/backstore"}},
 	{path: "core/conn", allow: []string{"core/srp", "core/channel", "core/nexus", "core/rdma", "core/ioctx"}},

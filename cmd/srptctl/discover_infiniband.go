@@ -1,5 +1,3 @@
-//go:build !verbs
-
 package main
 
 import (

@@ -19,7 +19,7 @@ const (
 	ProblemImmediateOverlap                    // immediate data offset lies inside the descriptors
 	ProblemTableLength                         // table length is no multiple of 16
 	ProblemCount                               // more descriptors in the unit than in the table
-	ProblemRemoteTable                         // part of the table is left in initiator memory
+	ProblemRemoteTable                         // table in initiator memory longer than is read from there
 	ProblemTotal                               // total length exceeds the sum of the entries
 	ProblemWrap                                // address + length exceeds 64 bits
 	ProblemTransfer                            // buffer longer than the largest transfer
@@ -42,7 +42,7 @@ var problemNames = [...]string{
 	ProblemImmediateOverlap: "immediate data offset lies inside the descriptors",
 	ProblemTableLength:      "indirect table length is not a multiple of 16",
 	ProblemCount:            "descriptor count exceeds the indirect table",
-	ProblemRemoteTable:      "indirect table is not wholly in the unit",
+	ProblemRemoteTable:      "indirect table in initiator memory is too long",
 	ProblemTotal:            "total length exceeds the sum of the descriptors",
 	ProblemWrap:             "descriptor wraps around the address space",
 	ProblemTransfer:         "data buffer exceeds the largest transfer",

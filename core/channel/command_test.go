@@ -197,7 +197,7 @@ func TestExecutingTellsWhetherTheHandlerHasTheCommand(t *testing.T) {
 	r := newRig(t, cfg)
 	r.step(r.recv(testReady(1)))
 	r.step(r.recv(manage(0x80, srp.FuncAbortTask, lun(3), 1)))
-	r.want(Event{Kind: EvAdmit}, "start 0, abort 0")
+	r.want(Event{Kind: EvAdmit}, "start 0, watch 1, abort 0")
 	s := r.slot[1]
 	if !r.m.Executing(s) {
 		t.Error("not while the handler has it")
@@ -253,14 +253,12 @@ func TestRefusedCommandGetsCheckConditionAndItsCreditBack(t *testing.T) {
 	wrap.In.List[0].Addr = ^uint64(0)
 	attr := srp.CmdFields{Tag: 1, Attr: 7, CDB: []byte{0}}
 	both := srp.CmdFields{Tag: 1, CDB: []byte{0}, In: direct(1), Out: direct(1)}
-	remote := srp.CmdFields{Tag: 1, CDB: []byte{0x28}, In: srp.DataFields{Format: srp.FormatIndirect, List: make([]srp.Desc, 2)}}
-	remoteIU := remote.Append(nil)
-	remoteIU[7] = 1
+	remote := srp.CmdFields{Tag: 1, CDB: []byte{0x28}, In: partial(65, 1)}
 	tests := map[string][]byte{
 		"descriptor wraps":   wrap.Append(nil),
 		"reserved attribute": attr.Append(nil),
 		"bidirectional":      both.Append(nil),
-		"remote table":       remoteIU,
+		"remote table":       remote.Append(nil),
 		"transfer too long":  read(1, 1<<20+1),
 	}
 	for name, iu := range tests {

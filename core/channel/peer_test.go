@@ -105,7 +105,7 @@ func (w *world) complete() {
 	ev := Event{Kind: EvSent, Slot: a.Slot}
 	switch a.Kind {
 	case ActCredReq:
-		ev.Kind = EvCredReqSent
+		ev.Kind = EvAskSent
 	case ActLogout:
 		ev.Kind = EvLogoutSent
 	}

@@ -55,9 +55,9 @@ func (m *Machine) process(buf uint32, iu []byte) {
 	case srp.OpILogout:
 		m.logoutRequest(iu)
 	case srp.OpCredRsp:
-		m.credRsp(buf, iu)
+		m.askAnswered(buf, iu, askCredit, srp.ParseCredRsp)
 	case srp.OpAerRsp:
-		m.aerRsp(iu)
+		m.askAnswered(buf, iu, askReport, srp.ParseAerRsp)
 	default:
 		m.protocol(problem(iu, srp.ProblemOpcode, uint64(iu[0]), 0))
 	}
@@ -70,28 +70,6 @@ func (m *Machine) logoutRequest(iu []byte) {
 	}
 	m.shut(CauseLogout, nil)
 	m.disconnect()
-}
-
-func (m *Machine) credRsp(buf uint32, iu []byte) {
-	tag, err := srp.ParseCredRsp(iu)
-	switch {
-	case err != nil:
-		m.protocol(err)
-	case !m.credOut || tag != m.credTag:
-		m.protocol(problem(iu, srp.ProblemUnsolicited, uint64(tag), uint64(m.credTag)))
-	default:
-		m.credOut = false
-		m.repost(buf)
-	}
-}
-
-// aerRsp: no SRP_AER_REQ is ever sent, so none can be answered.
-func (m *Machine) aerRsp(iu []byte) {
-	tag, err := srp.ParseAerRsp(iu)
-	if err == nil {
-		err = problem(iu, srp.ProblemUnsolicited, uint64(tag), 0)
-	}
-	m.protocol(err)
 }
 
 func problem(iu []byte, p srp.Problem, have, limit uint64) error {
@@ -169,6 +147,7 @@ func (m *Machine) taskMgmt(buf uint32, iu []byte) {
 	}
 	m.entag(s)
 	s.state = aborting
+	m.emit(Action{Kind: ActWatch, Slot: s.handle()})
 	m.addOp(op{owner: s.handle(), owned: true, scope: scopeOf(tm), none: !aborts(tm.Function()), before: s.seq})
 }
 

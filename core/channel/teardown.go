@@ -57,7 +57,7 @@ func (m *Machine) logout(c Cause, err error, reason srp.LogoutReason) {
 	m.shut(c, err)
 	switch was {
 	case Live:
-		m.emit(Action{Kind: ActLogout, Reason: reason})
+		m.emit(Action{Kind: ActLogout, Reason: reason, SolNot: m.cfg.SolNot && m.cfg.Notify&srp.LoginLogoutSolNot != 0})
 	case Connecting:
 		m.disconnect()
 	}
@@ -111,9 +111,9 @@ func (m *Machine) quiesce() {
 		switch s := &m.slots[i]; s.state {
 		case responding:
 			m.release(s)
-		case fetching:
+		case fetching, fetchingTable:
 			s.state = executing
-			m.ask(s)
+			m.hurry(s)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 //	establishTimeout  destroy,closed .              .              .              .              .
 //	recvDone flushed  disconnect     disconnect     disconnect     .              .              .
 //	recvDone failed   disconnect     disconnect     disconnect     .              .              .
-//	credReqSent !done disconnect     disconnect     disconnect     .              .              .
+//	askSent !done disconnect     disconnect     disconnect     .              .              .
 //	logoutSent        .              .              disconnect     .              .              .
 //	transportError    disconnect     disconnect     disconnect     .              .              .
 //	disconnected      closed         closed         closed         closed         .              .
@@ -59,8 +59,8 @@ var connectionRows = []connectionRow{
 	{"establishTimeout", Event{Kind: EvEstablishTimeout}, [6]string{"destroy, closed"}},
 	{"recvDone flushed", Event{Kind: EvRecvDone, Outcome: Flushed}, [6]string{"disconnect", "disconnect", "disconnect", "!"}},
 	{"recvDone failed", Event{Kind: EvRecvDone, Outcome: Failed}, [6]string{"disconnect", "disconnect", "disconnect", "!"}},
-	{"credReqSent failed", Event{Kind: EvCredReqSent, Outcome: Failed}, [6]string{"disconnect", "disconnect", "disconnect"}},
-	{"credReqSent", Event{Kind: EvCredReqSent}, [6]string{}},
+	{"askSent failed", Event{Kind: EvAskSent, Outcome: Failed}, [6]string{"disconnect", "disconnect", "disconnect"}},
+	{"askSent", Event{Kind: EvAskSent}, [6]string{}},
 	{"logoutSent", Event{Kind: EvLogoutSent}, [6]string{2: "disconnect"}},
 	{"logoutSent failed", Event{Kind: EvLogoutSent, Outcome: Failed}, [6]string{2: "disconnect"}},
 	{"transportError", Event{Kind: EvTransportError}, [6]string{"disconnect", "disconnect", "disconnect"}},

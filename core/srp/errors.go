@@ -29,6 +29,7 @@ const (
 	ProblemCredit                              // request sent without a credit
 	ProblemUnsolicited                         // response to a request that was not sent
 	ProblemTag                                 // tag in use
+	ProblemUnanswered                          // request of the target without an answer in time
 )
 
 var problemNames = [...]string{
@@ -52,6 +53,7 @@ var problemNames = [...]string{
 	ProblemCredit:           "request sent without a credit",
 	ProblemUnsolicited:      "response without an outstanding request",
 	ProblemTag:              "tag is in use",
+	ProblemUnanswered:       "no answer in time",
 }
 
 // Error describes the problem.
@@ -116,6 +118,8 @@ func (p Problem) Answer() Answer {
 		return Answer{AnswerLogout, LogoutUnsolicited}
 	case ProblemCredit:
 		return Answer{AnswerLogout, LogoutNoReason}
+	case ProblemUnanswered:
+		return Answer{AnswerLogout, LogoutInactive}
 	case ProblemTag:
 		return Answer{Kind: AnswerOverlap}
 	case ProblemImmediateOverlap, ProblemTableLength, ProblemCount, ProblemRemoteTable, ProblemTotal,

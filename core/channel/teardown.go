@@ -70,23 +70,13 @@ func (m *Machine) shut(c Cause, err error) {
 	}
 	m.state = LoggingOut
 	m.cause, m.err = c, err
-	m.unanswered -= m.pendingRequests()
+	m.unanswered -= uint32(m.pending.n)
 	m.pending.clear()
 	for i := range m.slots {
 		if s := &m.slots[i]; s.state != free && s.isCmd {
 			m.cut(s, fateVanish, 0)
 		}
 	}
-}
-
-func (m *Machine) pendingRequests() uint32 {
-	var n uint32
-	for i := range m.pending.n {
-		if isRequest(m.pending.ring[(m.pending.head+i)%len(m.pending.ring)].iu) {
-			n++
-		}
-	}
-	return n
 }
 
 // disconnect puts the QP into error, once.

@@ -122,11 +122,11 @@ func TestOverlappedCommandEndsBoth(t *testing.T) {
 	old := r.slot[1]
 	r.step(Event{Kind: EvNeedData, Slot: old, N: 4096})
 	r.want(r.on(EvBuffer, 1), "fetch 0:4096")
-	r.want(r.recv(testReady(1)), "")
+	r.want(r.recv(read(1, 4096)), "")
 	r.want(Event{Kind: EvFetched, Slot: old}, "abort 0")
 	r.want(Event{Kind: EvFinished, Slot: old}, "repost b0, release 0, repost b1, respond 1")
 	p := r.rsp(r.slot[1])
-	if p.Status() != 2 || !bytes.Equal(p.Sense(), overlappedSense) || p.Delta() != 2 {
+	if p.Status() != 2 || !bytes.Equal(p.Sense(), overlappedSense) || p.Delta() != 2 || p.In() != 4096 {
 		t.Errorf("response %x", []byte(p))
 	}
 	r.credits()

@@ -191,9 +191,7 @@ func residual(d *srp.Data, only bool, used uint32, r *Result) srp.Residual {
 // refuse answers a command that the handler never saw.
 func (m *Machine) refuse(s *slot, sense []byte) {
 	m.stats.Refused++
-	s.rsp.Status = statusCheck
-	s.rsp.Sense = s.sense[:copy(s.sense[:], sense)]
-	m.respond(s)
+	m.complete(s, &Result{Status: statusCheck, Sense: sense})
 }
 
 func (m *Machine) managed(s *slot, c srp.RspCode) {

@@ -320,6 +320,9 @@ func (w *world) respond(a Action) {
 	if k.badTable && p.Status() == 0 {
 		w.failf("%s: its table is wrong", show(a))
 	}
+	if k.isCmd && w.m.Cmd(a.Slot).DataIn().Len() > uint32(p.In()) && !k.writing {
+		w.failf("%s says that data went to the initiator, but none did", show(a))
+	}
 	if k.writing {
 		w.writing--
 	}

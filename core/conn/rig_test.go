@@ -29,6 +29,7 @@ type rig struct {
 	tables   uint64 // bytes of memory for indirect tables
 	memory   int    // bytes of the arena
 	hog      ioctx.Lease
+	tableHog ioctx.Lease
 	stopped  bool // the reactor's goroutine has been ended
 }
 
@@ -37,7 +38,7 @@ const listenPort = 5555
 // newRig makes a rig. Change it with adjust before the first login.
 func newRig(t testing.TB, adjust ...func(*rig)) *rig {
 	t.Helper()
-	g := &rig{t: t, plan: ioctx.DefaultPlan(), memory: 64 * ioctx.PageSize}
+	g := &rig{t: t, plan: ioctx.DefaultPlan(), memory: 64 * ioctx.PageSize, tables: 1 << 20}
 	g.plan.Credits, g.plan.Responses, g.plan.SendWork = 16, 24, 32
 	g.provider, g.dev, g.peerDev = rdmatest.Pair()
 	t.Cleanup(func() {

@@ -93,7 +93,7 @@ func TestResidualsOfEveryMismatch(t *testing.T) {
 // credit back, and the channel goes on.
 func TestCommandsThatAreRefusedWithSense(t *testing.T) {
 	leaktest.Check(t)
-	g := newRig(t, func(g *rig) { g.tables = 1 << 20 })
+	g := newRig(t)
 	p := g.login(login{immediate: 60})
 	table := func(n, inUnit int, at srp.Desc) srp.DataFields {
 		return srp.DataFields{Format: srp.FormatIndirect, List: make([]srp.Desc, n), Remote: n - inUnit, Table: at}
@@ -144,7 +144,7 @@ func TestCommandsThatAreRefusedWithSense(t *testing.T) {
 // TestTableThatTurnsOutWrongIsRefused: what is in the initiator's memory is no table.
 func TestTableThatTurnsOutWrongIsRefused(t *testing.T) {
 	leaktest.Check(t)
-	g := newRig(t, func(g *rig) { g.tables = 1 << 20 })
+	g := newRig(t)
 	p := g.login(login{})
 	for _, c := range []struct {
 		name string
@@ -206,7 +206,7 @@ func TestAdditionalCDBBytesAreSkipped(t *testing.T) {
 // in the initiator's memory.
 func TestSixteenMiBMove(t *testing.T) {
 	leaktest.Check(t)
-	g := newRig(t, func(g *rig) { g.memory, g.tables = 16<<20, 1<<20 })
+	g := newRig(t, func(g *rig) { g.memory = 16 << 20 })
 	p := g.login(login{})
 	const n = 16 << 20
 	data := g.register(n+n/512*srp.DescLen, rdma.RemoteRead|rdma.RemoteWrite)
@@ -224,7 +224,7 @@ func TestSixteenMiBMove(t *testing.T) {
 		d.Remote = max(len(d.List)-inUnit, 0)
 		return d
 	}
-	for i, d := range []srp.DataFields{direct(piece(0, n)), split(n/200, 255), split(512, 12), split(512, 0)} {
+	for i, d := range []srp.DataFields{direct(piece(0, n)), split(n/200, 255), split(512, 12)} {
 		split(512, 12) // the table in memory
 		fill(data.Bytes()[:n], uint64(i))
 		f := srp.CmdFields{Tag: wireTag, CDB: cdb(opWrite, 0, n), Out: d}

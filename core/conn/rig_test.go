@@ -208,12 +208,12 @@ func (p *peer) send(unit []byte) {
 		SGL: []rdma.SGE{{Region: p.out, Off: off, Len: uint64(len(unit))}}})
 }
 
-// trySend sends a unit, unless the connection has ended.
+// trySend sends a unit, unless the connection has ended. Several goroutines may call it.
 func (p *peer) trySend(unit []byte) {
-	off := uint64(p.next%peerDepth) * unitSize
-	p.next++
-	copy(p.out.Bytes()[off:], unit)
 	p.end.Loop.Do(func() {
+		off := uint64(p.next%peerDepth) * unitSize
+		p.next++
+		copy(p.out.Bytes()[off:], unit)
 		// An error tells that the connection has ended, which the caller sees by its events.
 		_, _ = p.end.QP.PostSend([]rdma.Work{{ID: 1 << 32, Op: rdma.OpSend, Flags: rdma.Signaled,
 			SGL: []rdma.SGE{{Region: p.out, Off: off, Len: uint64(len(unit))}}}})

@@ -230,6 +230,7 @@ func TestImmediateDataIsHeldAgainstWhatCame(t *testing.T) {
 	g.settled(nil)
 }
 
+// TestOneRequestTooManyEndsTheChannel is case B06.4: and nobody else's.
 func TestOneRequestTooManyEndsTheChannel(t *testing.T) {
 	leaktest.Check(t)
 	g := newRig(t)

@@ -31,7 +31,7 @@ func (r *Reactor) makeTables() error {
 		return fmt.Errorf("conn: reactor %s: tables: %w", r.cfg.Name, err)
 	}
 	r.tables.mapping = m
-	r.tables.arena, err = ioctx.NewArena(ioctx.ArenaConfig{Name: r.cfg.Name + ": tables", Memory: m.Bytes(), MaxWait: r.cfg.TableWait})
+	r.tables.arena, err = ioctx.NewArena(ioctx.ArenaConfig{Name: "tables", Memory: m.Bytes(), MaxWait: r.cfg.TableWait})
 	if err != nil {
 		return fmt.Errorf("conn: reactor %s: tables: %w", r.cfg.Name, err)
 	}

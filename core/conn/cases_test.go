@@ -119,6 +119,7 @@ func TestWindowOfAnIdleInitiatorIsThatOfItsLogin(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(rand.Uint64(), 1))
 	g.run(func() { g.disk.news = make(chan string, 30_000) }) // which nobody takes
 	window := g.plan.Credits
+	table := p.table(4, 2)
 	out := map[srp.Tag]bool{}                    // sent, and neither answered nor aborted: true for commands that end by an abort only
 	ends := map[srp.Tag]func(tag srp.Tag) bool{} // which commands the answer to a task management request ends
 	take := func() {
@@ -169,7 +170,7 @@ func TestWindowOfAnIdleInitiatorIsThatOfItsLogin(t *testing.T) {
 		case kind < 4:
 			p.read(i, 0, 4096, direct(p.desc(0, 4096)))
 		case kind < 8:
-			p.write(i, 0, 2048, p.table(4, 2))
+			p.write(i, 0, 2048, table)
 		case kind < 10:
 			p.read(i, 0, 10, indirect(p.desc(0, 5)))
 		case kind < 12:

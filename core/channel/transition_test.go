@@ -60,7 +60,10 @@ var stimuli = []struct {
 	{"admit", plain(EvAdmit)},
 	{"close replaced", of(Event{Kind: EvClose, Cause: CauseReplaced})},
 	{"close admin", of(Event{Kind: EvClose, Cause: CauseAdmin})},
+	{"close inactive", of(Event{Kind: EvClose, Cause: CauseInactive})},
 	{"close for no reason", of(Event{Kind: EvClose, Cause: CauseLogout})},
+	{"no event", plain(0)},
+	{"no such event", plain(evEnd)},
 }
 
 func of(ev Event) func(*rig, Slot) Event {

@@ -45,6 +45,7 @@ type Channel struct {
 	send  *ioctx.Ring
 	slots []slotState
 	q     sendQueue
+	share tableShare
 	acts  []channel.Action
 	// running is set while acts are being carried out.
 	running bool
@@ -100,6 +101,7 @@ func NewChannel(cfg ChannelConfig) (*Channel, error) {
 		held:    cfg.Held,
 		limit:   max(min(uint64(cfg.Device.Attr().MaxMessage), pieceSize), 1),
 	}
+	c.share.most = cfg.Reactor.tables.share()
 	for i := range c.slots {
 		s := &c.slots[i]
 		s.cmd.ch = c
@@ -245,9 +247,7 @@ func (c *Channel) kill() {
 	if err := errors.Join(c.qp.Close(), c.recv.Unregister(), c.send.Unregister()); err != nil {
 		c.fault.note(err)
 	}
-	for i := range c.slots {
-		giveBack(&c.slots[i].cmd.table) // it is the reactor's, which may be ending; no handler uses it
-	}
+	c.dropTables() // the room is the reactor's, which may be ending
 	c.feed(&channel.Event{Kind: channel.EvDisconnected})
 }
 

@@ -12,7 +12,7 @@ type cmdState struct {
 	slot  channel.Slot
 	arena *ioctx.Arena
 	lease ioctx.Lease
-	table ioctx.Lease // room for the indirect table
+	table tableState
 }
 
 // Session is the I_T nexus that a channel belongs to.
@@ -67,7 +67,7 @@ func clamp32(n uint64) uint32 { return uint32(min(n, 1<<32-1)) }
 // Granted and Refused are the ends of a wait for a buffer, or for table room.
 func (c *Command) Granted(l *ioctx.Lease) {
 	k := channel.EvBuffer
-	if l == &c.table {
+	if l == &c.table.lease {
 		k = channel.EvTable
 	}
 	c.ch.feed(&channel.Event{Kind: k, Slot: c.slot})
@@ -75,7 +75,7 @@ func (c *Command) Granted(l *ioctx.Lease) {
 
 // Refused tells the channel that no buffer came free in time.
 func (c *Command) Refused(*ioctx.Lease) {
-	c.ch.feed(&channel.Event{Kind: channel.EvBufferRefused, Slot: c.slot})
+	c.ch.feed(&channel.Event{Kind: channel.EvBufferRefused, Slot: c.slot}) // table room is counted until ActRelease
 }
 
 // release gives the buffer back, or its place in the line.
@@ -87,7 +87,7 @@ func (c *Command) release() {
 // unlease gives buffer and table room back, or their places in line. A wait that was refused meanwhile left nothing to give.
 func (c *Command) unlease() {
 	giveBack(&c.lease)
-	giveBack(&c.table)
+	c.ch.giveTable(c)
 }
 
 func giveBack(l *ioctx.Lease) {

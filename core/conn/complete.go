@@ -74,7 +74,7 @@ func (c *Channel) sent(k kind, slot uint32, w *rdma.Completion) {
 	switch k {
 	case kindTable:
 		ev.Kind = channel.EvTableFetched
-		ev.IU = c.slots[ev.Slot.Index()].cmd.table.Bytes()
+		ev.IU = c.slots[ev.Slot.Index()].cmd.table.lease.Bytes()
 	case kindFetched:
 		ev.Kind = channel.EvFetched
 	case kindRespond:

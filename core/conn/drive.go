@@ -62,9 +62,9 @@ func (c *Channel) doSlot(a channel.Action) {
 		s.cmd.begin(a.Slot, c.m.Cmd(a.Slot))
 		c.cfg.Handler.Start(&s.cmd)
 	case channel.ActLeaseTable:
-		c.acquire(c.cfg.Reactor.tables.arena, &s.cmd.table, channel.EvTable, &s.cmd, a)
+		c.leaseTable(&s.cmd, a)
 	case channel.ActLease:
-		c.acquire(s.cmd.arena, &s.cmd.lease, channel.EvBuffer, &s.cmd, a)
+		c.acquire(s.cmd.arena, &s.cmd.lease, channel.EvBuffer, &s.cmd, uint64(a.N))
 	case channel.ActUnlease:
 		s.cmd.unlease()
 	case channel.ActCopy:
@@ -89,13 +89,13 @@ func (c *Channel) doSlot(a channel.Action) {
 }
 
 // acquire gets a command buffer or table room; granted is the event that tells so.
-func (c *Channel) acquire(from *ioctx.Arena, l *ioctx.Lease, granted channel.EventKind, cmd *Command, a channel.Action) {
-	ok, err := from.Acquire(l, uint64(a.N), cmd, c.cfg.Reactor.now)
+func (c *Channel) acquire(from *ioctx.Arena, l *ioctx.Lease, granted channel.EventKind, cmd *Command, n uint64) {
+	ok, err := from.Acquire(l, n, cmd, c.cfg.Reactor.now)
 	switch {
 	case err != nil:
-		c.feed(&channel.Event{Kind: channel.EvBufferRefused, Slot: a.Slot})
+		c.feed(&channel.Event{Kind: channel.EvBufferRefused, Slot: cmd.slot})
 	case ok:
-		c.feed(&channel.Event{Kind: granted, Slot: a.Slot})
+		c.feed(&channel.Event{Kind: granted, Slot: cmd.slot})
 	}
 }
 

@@ -109,7 +109,7 @@ func (c *Channel) stageTable(a *channel.Action) {
 	p := &c.q.place
 	at, total := c.m.Data(a.Slot).Remote(), uint64(a.N)
 	n := min(total-p.done, c.limit)
-	sge, ok := c.slots[a.Slot.Index()].cmd.table.SGE(c.cfg.Device, p.done, n)
+	sge, ok := c.slots[a.Slot.Index()].cmd.table.lease.SGE(c.cfg.Device, p.done, n)
 	if !ok {
 		c.misfit(a, "the table does not fit the room for it")
 		return

@@ -116,7 +116,9 @@ func TestWindowOfAnIdleInitiatorIsThatOfItsLogin(t *testing.T) {
 	leaktest.Check(t)
 	g := newRig(t)
 	p := g.login(login{})
-	rnd := rand.New(rand.NewPCG(rand.Uint64(), 1))
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
 	g.run(func() { g.disk.news = make(chan string, 30_000) }) // which nobody takes
 	window := g.plan.Credits
 	table := p.table(4, 2)

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -144,6 +145,54 @@ func TestLostLinkEndsChannelsInTime(t *testing.T) {
 		}
 		g.settled(nil)
 	})
+}
+
+// refuser is a queue pair that takes some work and then no more.
+type refuser struct {
+	rdma.QP
+	sends, recvs int // that it still takes
+	err          error
+}
+
+func (r *refuser) PostSend(work []rdma.Work) (int, error) {
+	if len(work) <= r.sends {
+		r.sends -= len(work)
+		return r.QP.PostSend(work)
+	}
+	n, err := r.QP.PostSend(work[:r.sends])
+	r.sends = 0
+	return n, errors.Join(err, r.err)
+}
+
+func (r *refuser) PostRecv(work []rdma.Work) (int, error) {
+	if len(work) <= r.recvs {
+		r.recvs -= len(work)
+		return r.QP.PostRecv(work)
+	}
+	return 0, r.err
+}
+
+// TestResponseThatCannotBePostedEndsTheChannel: no response is lost without a word. A full queue that nothing will ever make room in
+// counts as a failure; one that will is waited for, see TestNoResponseIsLostWhenTheSendQueueIsSmall.
+func TestResponseThatCannotBePostedEndsTheChannel(t *testing.T) {
+	leaktest.Check(t)
+	for name, r := range map[string]*refuser{
+		"send fails":              {recvs: 100, err: rdma.ErrState},
+		"second of three fails":   {sends: 1, recvs: 100, err: rdma.ErrState},
+		"full, and nothing in it": {recvs: 100, err: rdma.ErrFull},
+		"receive fails":           {sends: 100, err: rdma.ErrFull},
+	} {
+		g := newRig(t)
+		p := g.login(login{})
+		g.run(func() { r.QP, p.ch.qp = p.ch.qp, r })
+		p.read(1, 0, 2048, indirect(p.desc(0, 1024), p.desc(4096, 1024)))
+		p.disconnected()
+		s := <-p.done
+		if s.Cause != channel.CauseTransport || !errors.Is(s.Fault.Err, r.err) {
+			t.Errorf("%s: %v, %v", name, s.Cause, s.Fault)
+		}
+		g.settled(nil)
+	}
 }
 
 func TestInterruptIsAskedOfTheTransport(t *testing.T) {

@@ -290,3 +290,22 @@ func TestInterruptsAreForWhoeverWantsThem(t *testing.T) {
 		}
 	}
 }
+
+// TestUnitLongerThanTheReceiveBreaksTheConnection: nothing of it is looked at, and nothing is left.
+func TestUnitLongerThanTheReceiveBreaksTheConnection(t *testing.T) {
+	leaktest.Check(t)
+	g := newRig(t)
+	p := g.login(login{immediate: 80})
+	p.hold(1)
+	g.expectNews("held")
+	f := srp.CmdFields{Tag: wireTag, CDB: cdb(opWrite, 0, 512),
+		Out: srp.DataFields{Format: srp.FormatImmediate, Immediate: make([]byte, int(g.plan.MaxRequestIU)-80+1), ImmediateOffset: 80}}
+	p.trySend(f.Append(nil))
+	if units := p.disconnected(); len(units) != 0 {
+		t.Errorf("answered %x", units)
+	}
+	if s := <-p.done; s.Cause != channel.CauseTransport || s.Fault.Status != rdma.StatusLocalLength || s.Protocol.Commands != 1 {
+		t.Errorf("%v, %v, %d commands", s.Cause, s.Fault, s.Protocol.Commands)
+	}
+	g.settled(nil)
+}

@@ -38,7 +38,9 @@ func (k *disk) resized(p *parts, blocks uint64) {
 	var err error
 	called := k.d.target.Do(k.ctx, func() {
 		p.blocks = blocks
-		err = p.resize()
+		if err = p.resize(); err == nil {
+			k.d.target.CapacityChanged(p.device)
+		}
 	})
 	if err := errors.Join(called, err); err != nil {
 		if k.ctx.Err() == nil {

@@ -1,6 +1,10 @@
 package channel
 
-import "github.com/gosrpt/gosrpt/core/srp"
+import (
+	"slices"
+
+	"github.com/gosrpt/gosrpt/core/srp"
+)
 
 // op is an abort under way: it is done when every command it means is freed.
 type op struct {
@@ -85,6 +89,11 @@ func (m *Machine) finishOps() {
 		m.finishOp(&o)
 		i = 0 // it may have freed what another waits for
 	}
+}
+
+// dropOps forgets the aborts on behalf of s, which does not wait for them any more.
+func (m *Machine) dropOps(s *slot) {
+	m.ops = slices.DeleteFunc(m.ops, func(o op) bool { return o.owned && o.owner == s.handle() })
 }
 
 func (m *Machine) finishOp(o *op) {

@@ -2,6 +2,7 @@ package channel
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/gosrpt/gosrpt/core/srp"
@@ -44,7 +45,7 @@ func TestTaskManagementMeansTheRightCommands(t *testing.T) {
 			r.step(r.recv(testReady(1)))
 			r.step(r.recv(testReady(2)))
 			r.step(r.recv(four.Append(nil)))
-			r.want(r.recv(tt.iu), tt.aborts+tt.manages)
+			r.want(r.recv(tt.iu), strings.TrimSuffix("watch 3, "+tt.aborts+tt.manages, ", "))
 			r.credits()
 		})
 	}
@@ -56,7 +57,7 @@ func TestAbortIsAnsweredAfterTheLastVictim(t *testing.T) {
 	r.want(r.recv(write(2, 4096)), "start 1")
 	r.step(Event{Kind: EvNeedData, Slot: r.slot[2], N: 4096})
 	r.want(r.on(EvBuffer, 2), "fetch 1:4096")
-	r.want(r.recv(manage(tmTag, srp.FuncAbortTaskSet, lun(3), 0)), "abort 0")
+	r.want(r.recv(manage(tmTag, srp.FuncAbortTaskSet, lun(3), 0)), "watch 2, abort 0")
 	r.want(r.on(EvFinished, 1), "repost b0, release 0")
 	r.want(r.on(EvFetched, 2), "abort 1")
 	r.want(r.on(EvFinished, 2), "repost b1, release 1, manage 2:2")
@@ -77,7 +78,7 @@ func TestAbortWaitsForAPostedResponse(t *testing.T) {
 	r := newRig(t, testConfig())
 	r.step(r.recv(testReady(1)))
 	r.want(r.on(EvFinished, 1), "repost b0, respond 0")
-	r.want(r.recv(manage(tmTag, srp.FuncAbortTask, lun(3), 1)), "")
+	r.want(r.recv(manage(tmTag, srp.FuncAbortTask, lun(3), 1)), "watch 1")
 	r.want(r.on(EvSent, 1), "release 0, manage 1:0")
 }
 
@@ -108,8 +109,8 @@ func TestTaskManagementWithATagInUseIsInvalid(t *testing.T) {
 
 func TestManagementIsNotATask(t *testing.T) {
 	r := newRig(t, testConfig())
-	r.want(r.recv(manage(tmTag, srp.FuncLUNReset, lun(3), 0)), "manage 0:0")
-	r.want(r.recv(manage(0x81, srp.FuncAbortTask, lun(3), tmTag)), "manage 1:0")
+	r.want(r.recv(manage(tmTag, srp.FuncLUNReset, lun(3), 0)), "watch 0, manage 0:0")
+	r.want(r.recv(manage(0x81, srp.FuncAbortTask, lun(3), tmTag)), "watch 1, manage 1:0")
 	r.want(Event{Kind: EvAbort, Op: 1, Scope: Scope{AllLUNs: true}}, "aborted #1:0")
 }
 
@@ -121,11 +122,11 @@ func TestOverlappedCommandEndsBoth(t *testing.T) {
 	old := r.slot[1]
 	r.step(Event{Kind: EvNeedData, Slot: old, N: 4096})
 	r.want(r.on(EvBuffer, 1), "fetch 0:4096")
-	r.want(r.recv(testReady(1)), "")
+	r.want(r.recv(read(1, 4096)), "")
 	r.want(Event{Kind: EvFetched, Slot: old}, "abort 0")
 	r.want(Event{Kind: EvFinished, Slot: old}, "repost b0, release 0, repost b1, respond 1")
 	p := r.rsp(r.slot[1])
-	if p.Status() != 2 || !bytes.Equal(p.Sense(), overlappedSense) || p.Delta() != 2 {
+	if p.Status() != 2 || !bytes.Equal(p.Sense(), overlappedSense) || p.Delta() != 2 || p.In() != 4096 {
 		t.Errorf("response %x", []byte(p))
 	}
 	r.credits()
@@ -146,7 +147,7 @@ func TestOverlapWithMalformedCommand(t *testing.T) {
 
 func TestCommandWithTheTagOfManagement(t *testing.T) {
 	r := newRig(t, testConfig())
-	r.want(r.recv(manage(tmTag, srp.FuncLUNReset, lun(3), 0)), "manage 0:0")
+	r.want(r.recv(manage(tmTag, srp.FuncLUNReset, lun(3), 0)), "watch 0, manage 0:0")
 	tm := r.slot[tmTag]
 	r.want(r.recv(testReady(tmTag)), "repost b1, respond 1")
 	if p := r.rsp(r.slot[tmTag]); !bytes.Equal(p.Sense(), overlappedSense) {
@@ -207,7 +208,7 @@ func TestOwnAbortOverridesTaskAborted(t *testing.T) {
 	r := newRig(t, testConfig())
 	r.want(r.recv(testReady(1)), "start 0")
 	r.want(Event{Kind: EvAbort, Op: 5, Scope: Scope{AllLUNs: true, TaskAborted: true}}, "abort 0")
-	r.want(r.recv(manage(tmTag, srp.FuncAbortTask, lun(3), 1)), "")
+	r.want(r.recv(manage(tmTag, srp.FuncAbortTask, lun(3), 1)), "watch 1")
 	r.want(r.on(EvFinished, 1), "repost b0, release 0, aborted #5:1, manage 1:1")
 	r.credits()
 }

@@ -19,7 +19,9 @@ func fixedSense(key, asc byte) [18]byte {
 	return [18]byte{0: 0x70, 2: key, 7: 10, 12: asc}
 }
 
-// need starts to get a buffer for the handler: of n bytes, or of room if that is more.
+// need starts to get a buffer for the handler: of n bytes, or of room if that is more. What
+// of the indirect table is in the initiator's memory is read before that, so that nobody
+// holds a buffer, which others may wait for, while he waits for room for a table.
 func (m *Machine) need(s *slot, n, room uint32, out bool) {
 	if s.buffer || s.fate != fateNormal {
 		m.stats.Ignored++ // a second buffer, or ActAbort is on its way to the handler
@@ -29,9 +31,49 @@ func (m *Machine) need(s *slot, n, room uint32, out bool) {
 	if out {
 		n = min(n, s.cmd.DataOut().Len())
 	}
-	s.out, s.leased = out, n
+	s.out, s.leased, s.room = out, n, max(n, room)
+	if remote := s.data().Remote().Length; remote > 0 && n > 0 {
+		s.state = waitTable
+		m.emit(Action{Kind: ActLeaseTable, Slot: s.handle(), N: remote})
+		return
+	}
+	m.lease(s)
+}
+
+// data is the data buffer that the command has: there are never two.
+func (s *slot) data() *srp.Data {
+	if s.out {
+		return s.cmd.DataOut()
+	}
+	return s.cmd.DataIn()
+}
+
+func (m *Machine) lease(s *slot) {
 	s.state = waitBuffer
-	m.emit(Action{Kind: ActLease, Slot: s.handle(), N: max(n, room)})
+	m.emit(Action{Kind: ActLease, Slot: s.handle(), N: s.room})
+}
+
+func (m *Machine) tableLeased(s *slot) {
+	s.state = fetchingTable
+	m.emit(Action{Kind: ActFetchTable, Slot: s.handle(), N: s.data().Remote().Length})
+}
+
+// tableFetched holds the whole table to the rules, and goes on with the buffer.
+func (m *Machine) tableFetched(s *slot, o Outcome, b []byte) {
+	m.ended(o)
+	if s.fate != fateNormal {
+		s.state = executing
+		m.hurry(s)
+		return
+	}
+	m.stats.Tables++
+	if s.data().Complete(b) != nil {
+		m.stats.Refused++
+		s.state = executing
+		m.cut(s, fateStatus, statusCheck)
+		return
+	}
+	m.lease(s)
 }
 
 // leased goes on with a command that has got its buffer.
@@ -67,7 +109,7 @@ func (m *Machine) fetched(s *slot, o Outcome) {
 		return
 	}
 	s.state = executing
-	m.ask(s)
+	m.hurry(s)
 }
 
 // cut makes a command end early with another fate than its own. A response that
@@ -78,17 +120,17 @@ func (m *Machine) cut(s *slot, f fate, status byte) {
 	}
 	s.fate, s.status = f, status
 	switch s.state {
-	case waitBuffer:
+	case waitTable, waitBuffer:
 		m.emit(Action{Kind: ActUnlease, Slot: s.handle()})
 		s.state = executing
-		m.ask(s)
+		m.hurry(s)
 	case executing:
-		m.ask(s)
+		m.hurry(s)
 	}
 }
 
-// ask tells the handler, once, to end a command early.
-func (m *Machine) ask(s *slot) {
+// hurry tells the handler, once, to end a command early.
+func (m *Machine) hurry(s *slot) {
 	if s.asked {
 		return
 	}
@@ -101,10 +143,20 @@ func (m *Machine) finished(s *slot, r *Result) {
 	case fateVanish:
 		m.release(s)
 	case fateStatus:
-		m.complete(s, &Result{Status: s.status})
+		r := s.cutResult()
+		m.complete(s, &r)
 	default:
 		m.complete(s, r)
 	}
+}
+
+// cutResult is the result of a command that was cut short with a status of its own.
+func (s *slot) cutResult() Result {
+	r := Result{Status: s.status}
+	if s.status == statusCheck {
+		r.Sense = senseInvalidField[:]
+	}
+	return r
 }
 
 // complete answers a command with the handler's result.
@@ -139,9 +191,7 @@ func residual(d *srp.Data, only bool, used uint32, r *Result) srp.Residual {
 // refuse answers a command that the handler never saw.
 func (m *Machine) refuse(s *slot, sense []byte) {
 	m.stats.Refused++
-	s.rsp.Status = statusCheck
-	s.rsp.Sense = s.sense[:copy(s.sense[:], sense)]
-	m.respond(s)
+	m.complete(s, &Result{Status: statusCheck, Sense: sense})
 }
 
 func (m *Machine) managed(s *slot, c srp.RspCode) {
@@ -150,6 +200,18 @@ func (m *Machine) managed(s *slot, c srp.RspCode) {
 		return
 	}
 	m.answerTM(s, c)
+}
+
+// overdue answers a request that has taken too long. What it has begun goes on: commands that
+// it was to end still end without a response.
+func (m *Machine) overdue(s *slot) {
+	if m.state != Live {
+		m.stats.Ignored++ // nobody hears the answer
+		return
+	}
+	m.stats.Overdue++
+	m.dropOps(s)
+	m.answerTM(s, srp.RspFailed)
 }
 
 func (m *Machine) answerTM(s *slot, c srp.RspCode) {
@@ -166,32 +228,28 @@ func (m *Machine) respond(s *slot) {
 	m.window.grant(m.owed + 1)
 	m.owed = 0
 	m.stats.Responses++
+	s.rsp.SolNot = m.cfg.SolNot && s.wantsNotice()
 	if s.write > 0 {
 		m.emit(Action{Kind: ActWrite, Slot: s.handle(), N: s.write})
 	}
 	m.repost(s.buf)
-	m.emit(Action{Kind: ActRespond, Slot: s.handle()})
+	m.emit(Action{Kind: ActRespond, Slot: s.handle(), SolNot: s.rsp.SolNot})
 	s.state = responding
+}
+
+// wantsNotice tells whether the initiator wants to be interrupted for this response.
+func (s *slot) wantsNotice() bool {
+	var asked byte = srp.SolNotSuccess
+	if s.rsp.Status != 0 || s.rsp.HasCode && s.rsp.Code != srp.RspComplete {
+		asked = srp.SolNotUnsuccess
+	}
+	if s.isCmd {
+		return s.cmd.SolNot()&asked != 0
+	}
+	return s.tm.SolNot()&asked != 0
 }
 
 func (m *Machine) sent(s *slot, o Outcome) {
 	m.release(s)
 	m.ended(o)
-}
-
-// repay returns owed credits by SRP_CRED_REQ if no answer will carry them soon
-// enough: initiators do not send a command with their last credit.
-func (m *Machine) repay() {
-	if m.state != Live || m.credOut || m.owed == 0 {
-		return
-	}
-	if m.unanswered > 0 && (m.managing > 0 || m.window.left() >= minCredits) {
-		return
-	}
-	m.credOut = true
-	m.credTag++
-	m.stats.CredReqs++
-	m.emit(Action{Kind: ActCredReq, Delta: int32(m.owed), Tag: m.credTag})
-	m.window.grant(m.owed)
-	m.owed = 0
 }

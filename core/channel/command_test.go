@@ -7,111 +7,20 @@ import (
 	"github.com/gosrpt/gosrpt/core/srp"
 )
 
-// The life of one command, tag 1, in slot 0 and receive buffer b0. A row is a
-// state, a column an event about the command; an empty cell must change nothing.
-//
-//	state          needBuffer needData  buffer     bufferRefused fetched            finished           sent
-//	executing      lease      lease     .          .             .                  respond            .
-//	waitBuffer in  .          .         ready      abort (BUSY)  .                  .                  .
-//	waitBuffer out .          .         fetch      abort (BUSY)  .                  .                  .
-//	waitBuffer imm .          .         copy,ready abort (BUSY)  .                  .                  .
-//	fetching       .          .         .          .             ready              .                  .
-//	ready in       .          .         .          .             .                  write, respond     .
-//	ready out      .          .         .          .             .                  respond            .
-//	refused        .          .         .          .             .                  respond BUSY       .
-//	responding     .          .         .          .             .                  .                  release
-//
-// and cut short by an abort of the nexus (op 9):
-//
-//	executing      .          .         .          .             .                  release, aborted   .
-//	waitBuffer     .          .         .          .             .                  release, aborted   .
-//	fetching       .          .         .          .             abort              .                  .
-//	  its end      .          .         .          .             .                  release, aborted   .
-//	responding     .          .         .          .             .                  .                  release, aborted
+// What each event does to a command in each of its states: testdata/transitions.txt.
 
-type commandState struct {
-	name  string
-	reach func(r *rig)
-	cells map[EventKind]string
-}
-
-// vanished is what follows when the only command of a channel vanishes.
-const vanished = "repost b0, release 0, aborted #9:1, credreq +1"
-
-func commandStates() []commandState {
-	abortOp := Event{Kind: EvAbort, Op: 9, Scope: Scope{LUN: lun(3)}}
-	start := func(iu []byte) func(*rig) {
-		return func(r *rig) { r.want(r.recv(iu), "start 0") }
-	}
-	then := func(first func(*rig), evs ...Event) func(*rig) {
-		return func(r *rig) {
-			first(r)
-			for _, ev := range evs {
-				if ev.Kind != EvAbort {
-					ev.Slot = r.slot[1]
-				}
-				r.step(ev)
-			}
-		}
-	}
-	in, out, imm := start(read(1, 4096)), start(write(1, 4096)), start(writeImmediate(1, 512))
-	needIn, needOut := Event{Kind: EvNeedBuffer, N: 4096}, Event{Kind: EvNeedData, N: 4096}
-	buffer, fetched, finished := Event{Kind: EvBuffer}, Event{Kind: EvFetched}, Event{Kind: EvFinished}
-	return []commandState{
-		{"executing", in, map[EventKind]string{
-			EvNeedBuffer: "lease 0:4096", EvNeedData: "lease 0:0", EvFinished: "repost b0, respond 0",
-		}},
-		{"waitBuffer in", then(in, needIn), map[EventKind]string{EvBuffer: "ready 0", EvBufferRefused: "abort 0"}},
-		{"waitBuffer out", then(out, needOut), map[EventKind]string{EvBuffer: "fetch 0:4096", EvBufferRefused: "abort 0"}},
-		{"waitBuffer immediate", then(imm, needOut), map[EventKind]string{
-			EvBuffer: "copy 0:512, ready 0", EvBufferRefused: "abort 0",
-		}},
-		{"fetching", then(out, needOut, buffer), map[EventKind]string{EvFetched: "ready 0"}},
-		{"ready in", then(in, needIn, buffer), map[EventKind]string{
-			EvFinished: "write 0:4096, repost b0, respond 0",
-		}},
-		{"ready out", then(out, needOut, buffer, fetched), map[EventKind]string{
-			EvFinished: "repost b0, respond 0",
-		}},
-		{"refused", then(in, needIn, Event{Kind: EvBufferRefused}), map[EventKind]string{EvFinished: "repost b0, respond 0"}},
-		{"responding", then(in, finished), map[EventKind]string{EvSent: "release 0"}},
-		{"executing, aborted", then(in, abortOp), map[EventKind]string{EvFinished: vanished}},
-		{"waitBuffer, aborted", then(in, needIn, abortOp), map[EventKind]string{EvFinished: vanished}},
-		{"fetching, aborted", then(out, needOut, buffer, abortOp), map[EventKind]string{EvFetched: "abort 0"}},
-		{"fetched, aborted", then(out, needOut, buffer, abortOp, fetched), map[EventKind]string{EvFinished: vanished}},
-		{"responding, aborted", then(in, finished, abortOp), map[EventKind]string{EvSent: "release 0, aborted #9:0"}},
-	}
-}
-
+// slotEvents are the events that name a slot.
 var slotEvents = []EventKind{
-	EvNeedBuffer, EvNeedData, EvBuffer, EvBufferRefused, EvFetched, EvFinished, EvManaged, EvSent,
-}
-
-func TestCommandTransitions(t *testing.T) {
-	for _, st := range commandStates() {
-		for _, k := range slotEvents {
-			t.Run(st.name+"/"+eventNames[k], func(t *testing.T) {
-				r := newRig(t, testConfig())
-				st.reach(r)
-				before := snapshot(r.m)
-				ev := Event{Kind: k, Slot: r.slot[1], N: 4096, Result: Result{InUsed: 4096, OutUsed: 4096}}
-				r.want(ev, st.cells[k])
-				if st.cells[k] == "" && snapshot(r.m) != before {
-					t.Errorf("the event changed\n%s\nto\n%s", before, snapshot(r.m))
-				}
-				r.credits()
-			})
-		}
-	}
+	EvTableFetched, EvFetched, EvSent, EvTaskTimeout, EvNeedBuffer, EvNeedData, EvTable, EvBuffer, EvBufferRefused, EvFinished, EvManaged,
 }
 
 func TestEventsOfAnotherSlotChangeNothing(t *testing.T) {
-	for _, st := range commandStates() {
+	for _, st := range situations() {
 		for _, k := range slotEvents {
-			r := newRig(t, testConfig())
-			st.reach(r)
+			r := tableRig(t)
+			slot := st.reach(r)
 			before := snapshot(r.m)
-			for _, s := range []Slot{r.slot[1] + MaxSlots, 1, 5, 6, MaxSlots - 1} {
+			for _, s := range []Slot{slot + MaxSlots, 2, 5, 6, MaxSlots - 1} {
 				r.want(Event{Kind: k, Slot: s, N: 1}, "")
 			}
 			if snapshot(r.m) != before {
@@ -197,7 +106,7 @@ func TestExecutingTellsWhetherTheHandlerHasTheCommand(t *testing.T) {
 	r := newRig(t, cfg)
 	r.step(r.recv(testReady(1)))
 	r.step(r.recv(manage(0x80, srp.FuncAbortTask, lun(3), 1)))
-	r.want(Event{Kind: EvAdmit}, "start 0, abort 0")
+	r.want(Event{Kind: EvAdmit}, "start 0, watch 1, abort 0")
 	s := r.slot[1]
 	if !r.m.Executing(s) {
 		t.Error("not while the handler has it")
@@ -253,14 +162,12 @@ func TestRefusedCommandGetsCheckConditionAndItsCreditBack(t *testing.T) {
 	wrap.In.List[0].Addr = ^uint64(0)
 	attr := srp.CmdFields{Tag: 1, Attr: 7, CDB: []byte{0}}
 	both := srp.CmdFields{Tag: 1, CDB: []byte{0}, In: direct(1), Out: direct(1)}
-	remote := srp.CmdFields{Tag: 1, CDB: []byte{0x28}, In: srp.DataFields{Format: srp.FormatIndirect, List: make([]srp.Desc, 2)}}
-	remoteIU := remote.Append(nil)
-	remoteIU[7] = 1
+	remote := srp.CmdFields{Tag: 1, CDB: []byte{0x28}, In: partial(65, 1)}
 	tests := map[string][]byte{
 		"descriptor wraps":   wrap.Append(nil),
 		"reserved attribute": attr.Append(nil),
 		"bidirectional":      both.Append(nil),
-		"remote table":       remoteIU,
+		"remote table":       remote.Append(nil),
 		"transfer too long":  read(1, 1<<20+1),
 	}
 	for name, iu := range tests {

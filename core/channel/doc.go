@@ -14,26 +14,31 @@
 //	nobody answered the accept in time           EvEstablishTimeout
 //	a receive completed with bytes               EvRecv, Buf, IU = the bytes received
 //	a receive completed otherwise                EvRecvDone, Buf, Outcome = Flushed or Failed
+//	the last RDMA READ of a table completed      EvTableFetched, Slot, Outcome = the first that is not Done, IU
 //	the last RDMA READ of a fetch completed      EvFetched, Slot, Outcome = the first that is not Done
 //	the SEND of a response completed             EvSent, Slot, Outcome
-//	the SEND of SRP_CRED_REQ completed           EvCredReqSent, Outcome
+//	the SEND of SRP_CRED_REQ or AER_REQ completed EvAskSent, Outcome
 //	the SEND of SRP_T_LOGOUT completed           EvLogoutSent, Outcome
 //	any other work failed, or the device is gone EvTransportError
 //	the connection ended (the last completion)   EvDisconnected
 //	drain took too long                          EvDrainTimeout
+//	the initiator left an ask unanswered         EvAskTimeout
+//	task management took too long                EvTaskTimeout, Slot
 //	the handler wants a buffer of N for data-in  EvNeedBuffer, Slot, N
 //	the handler wants N bytes of data-out        EvNeedData, Slot, N, Room
+//	room for a table was granted                 EvTable, Slot
 //	a lease was granted                          EvBuffer, Slot
 //	a lease waited in vain                       EvBufferRefused, Slot
 //	the handler finished a command               EvFinished, Slot, Result
 //	the handler finished task management         EvManaged, Slot, Code
 //	the nexus aborts tasks                       EvAbort, Op, Scope
+//	something happened to a logical unit         EvReport, Scope.LUN, Result.Sense
 //	the nexus lets a held channel run            EvAdmit
 //	the operator or the nexus ends the channel   EvClose, Cause
 //
 // and carries out the actions that Step appends, strictly in order; what must
-// wait for room in the send queue keeps ActWrite, ActRepost, ActRespond and
-// ActFetch behind it waiting too. A handler may answer while its action is
+// wait for room in the send queue keeps ActWrite, ActRepost, ActRespond,
+// ActFetchTable and ActFetch behind it waiting too. A handler may answer while its action is
 // carried out: feed that event at once and append to the same slice,
 //
 //	for i := 0; i < len(acts); i++ {
@@ -45,9 +50,10 @@
 // been granted, or refused, in the meantime.
 //
 // A Slot names one request from its first action to ActRelease, after which the
-// Machine ignores it. Until then Cmd, TaskMgmt, DataIn and AppendRsp may be asked
+// Machine ignores it. Until then Cmd, Data, TaskMgmt and AppendRsp may be asked
 // about it. Every ActStart is followed by exactly one EvFinished and every
-// ActManage by exactly one EvManaged: the driver must see to that.
+// ActManage by exactly one EvManaged, which may come after ActRelease if
+// EvTaskTimeout came before it: the driver must see to that.
 //
 // Work that the driver has not yet posted when it carries out ActDisconnect or
 // ActDestroy is dropped; it may be reported as failed or not at all, since

@@ -26,20 +26,25 @@ const (
 	EvEstablishTimeout           // ignored once the channel is Live
 	EvRecv                       // Buf, IU
 	EvRecvDone                   // Buf, Outcome: Flushed or Failed
+	EvTableFetched               // Slot, Outcome, IU: the bytes read
 	EvFetched                    // Slot, Outcome
 	EvSent                       // Slot, Outcome
-	EvCredReqSent                // Outcome
+	EvAskSent                    // Outcome
 	EvLogoutSent                 // Outcome
 	EvTransportError             //
 	EvDisconnected               // all work has completed, or never will
 	EvDrainTimeout               // ignored before LoggingOut
+	EvAskTimeout                 // ignored if the last ask has been answered
+	EvTaskTimeout                // Slot
 	EvNeedBuffer                 // Slot, N; this or EvNeedData at most once a command
 	EvNeedData                   // Slot, N, Room; N beyond the initiator's buffer is cut to it
+	EvTable                      // Slot
 	EvBuffer                     // Slot
 	EvBufferRefused              // Slot: the command ends with BUSY
 	EvFinished                   // Slot, Result
 	EvManaged                    // Slot, Code
 	EvAbort                      // Op, Scope
+	EvReport                     // Scope.LUN, Result.Sense, which is copied
 	EvAdmit                      //
 	EvClose                      // Cause
 	evEnd
@@ -99,11 +104,19 @@ const (
 	// ActStart: give the command Cmd(Slot) to the handler. EvNeedBuffer,
 	// EvNeedData or EvFinished follows.
 	ActStart ActionKind = iota + 1
+	// ActLeaseTable: get Slot room for N bytes of its indirect table, the length of
+	// Data(Slot).Remote(). EvTable or EvBufferRefused follows, unless ActUnlease comes
+	// first. It comes before ActLease, and the room stays the slot's until ActRelease.
+	ActLeaseTable
+	// ActFetchTable: RDMA READ the N bytes of Data(Slot).Remote() into that room.
+	// EvTableFetched follows once, after the last READ has completed.
+	ActFetchTable
 	// ActLease: get Slot a buffer of N bytes. EvBuffer or EvBufferRefused follows,
 	// unless ActUnlease comes first.
 	ActLease
-	// ActUnlease: stop waiting for that buffer, or give it back if it has come while
-	// this action waited its turn. Neither event need follow, and none counts.
+	// ActUnlease: stop waiting for table room or buffer, and give back what of them
+	// Slot has, as it may have come while this action waited its turn. None of the
+	// events need follow, and none counts.
 	ActUnlease
 	// ActFetch: RDMA READ the first N bytes of Cmd(Slot).DataOut() into the
 	// buffer. EvFetched follows once, after the last READ has completed.
@@ -130,8 +143,13 @@ const (
 	ActRepost
 	// ActRelease: Slot is free; give its buffer back. The Slot is void.
 	ActRelease
-	// ActCredReq: SEND what AppendControl builds. EvCredReqSent follows.
+	// ActWatch: start the deadline of the task management request Slot.
+	// EvTaskTimeout follows, unless ActRelease comes first.
+	ActWatch
+	// ActCredReq, ActReport: SEND what AppendControl builds, and start the deadline of
+	// asks anew. EvAskSent follows. One of them is outstanding at a time.
 	ActCredReq
+	ActReport
 	// ActLogout: SEND what AppendControl builds, then start the drain timer.
 	// EvLogoutSent follows.
 	ActLogout
@@ -154,9 +172,11 @@ type Action struct {
 	Buf    uint32
 	N      uint32
 	Op     uint32
-	Delta  int32            // of ActCredReq
-	Tag    srp.Tag          // of ActCredReq
+	Delta  int32            // of ActCredReq and ActReport
+	Tag    srp.Tag          // of ActCredReq and ActReport
 	Reason srp.LogoutReason // of ActLogout
+	// SolNot, of all that SEND: with the solicited-event bit.
+	SolNot bool
 }
 
 // Cause is why a channel ended.

@@ -11,6 +11,8 @@ import (
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add(read(2, 4096))
+	f.Add(readTable(2))
+	f.Add(writeTable(2))
 	f.Add(testReady(1))
 	f.Add(writeImmediate(2, 512))
 	f.Add(manage(2, srp.FuncAbortTask, lun(3), 1))

@@ -48,6 +48,8 @@ type Terms struct {
 	// Replace: the nexus' existing channels must be terminated, and this one be
 	// held until their commands have ended.
 	Replace bool
+	// Notify are the LOSOLNT, CRSOLNT and AESOLNT bits of the request, for Config.
+	Notify srp.LoginFlags
 }
 
 // CheckLogin decides on a login: terms, or the reason to reject with. existing
@@ -69,10 +71,11 @@ func CheckLogin(r *srp.LoginReq, p *Policy, existing int) (Terms, srp.RejReason,
 			MaxITIU: p.MaxITIU,
 			MaxTIIU: p.MaxTIIU,
 			Formats: Formats,
-			Flags:   result,
+			Flags:   result | srp.LoginRspSolNot,
 		},
 		Limits:  srp.CmdLimits{MaxTransfer: p.MaxTransfer},
 		Replace: result == srp.ResultTerminated,
+		Notify:  r.Flags & (srp.LoginLogoutSolNot | srp.LoginCredSolNot | srp.LoginAerSolNot),
 	}
 	if grantImmediate(r, p) {
 		t.Rsp.Flags |= srp.LoginRspImmediate

@@ -86,7 +86,7 @@ func TestLoginTerms(t *testing.T) {
 		terms, _, ok := CheckLogin(&r, &p, tt.existing)
 		want := srp.LoginRsp{
 			Delta: 64, Tag: r.Tag, MaxITIU: 8276, MaxTIIU: 512, Formats: 6,
-			Flags: srp.LoginRspImmediate | tt.result,
+			Flags: srp.LoginRspImmediate | srp.LoginRspSolNot | tt.result,
 		}
 		if !ok || terms.Rsp != want || terms.Replace != tt.replace {
 			t.Errorf("%s: %v, %+v", tt.name, ok, terms)

@@ -47,6 +47,11 @@ type Config struct {
 	MaxTIIU uint32
 	// Held makes requests wait for EvAdmit; see Terms.Replace.
 	Held bool
+	// Notify are the LOSOLNT, CRSOLNT and AESOLNT bits of the login, of a channel to
+	// which solicited notification was granted (SOLNTSUP).
+	Notify srp.LoginFlags
+	// SolNot tells that it was. Without it no unit asks for an interrupt.
+	SolNot bool
 }
 
 // Stats counts what a channel has seen.
@@ -58,6 +63,10 @@ type Stats struct {
 	NoBuffer   uint64 // commands answered BUSY for want of a buffer
 	Vanished   uint64 // requests that ended without a response
 	CredReqs   uint64 // SRP_CRED_REQs handed to the driver
+	Reports    uint64 // SRP_AER_REQs handed to the driver
+	Unreported uint64 // events for which SRP_AER_REQ had no room
+	Tables     uint64 // indirect tables read from initiator memory
+	Overdue    uint64 // task management requests that failed for taking too long
 	Ignored    uint64 // events that changed nothing
 	MostActive uint32 // most requests unanswered at one time
 }
@@ -76,8 +85,8 @@ type Machine struct {
 	unanswered uint32 // requests received and neither answered nor vanished
 	managing   uint32 // task management requests among them that have a slot
 	posted     uint32 // receives posted
-	credOut    bool   // SRP_CRED_REQ without a response
-	credTag    srp.Tag
+	ask        ask
+	reports    reportQueue
 
 	slots   []slot
 	free    []uint32
@@ -139,8 +148,12 @@ func (m *Machine) handle(ev *Event) {
 	case EvRecvDone:
 		m.posted -= min(m.posted, 1)
 		m.ended(ev.Outcome)
-	case EvCredReqSent:
-		m.ended(ev.Outcome)
+	case EvAskSent:
+		m.askSent(ev.Outcome)
+	case EvAskTimeout:
+		m.askTimeout()
+	case EvReport:
+		m.report(ev.Scope.LUN, ev.Result.Sense)
 	case EvAbort:
 		m.addOp(op{id: ev.Op, scope: ev.Scope, before: m.seq + 1})
 	case EvAdmit:
@@ -162,9 +175,13 @@ func (m *Machine) slotEvent(ev *Event) {
 		m.need(s, ev.N, 0, false)
 	case ev.Kind == EvNeedData && s.state == executing:
 		m.need(s, ev.N, ev.Room, true)
+	case ev.Kind == EvTable && s.state == waitTable:
+		m.tableLeased(s)
+	case ev.Kind == EvTableFetched && s.state == fetchingTable:
+		m.tableFetched(s, ev.Outcome, ev.IU)
 	case ev.Kind == EvBuffer && s.state == waitBuffer:
 		m.leased(s)
-	case ev.Kind == EvBufferRefused && s.state == waitBuffer:
+	case ev.Kind == EvBufferRefused && (s.state == waitBuffer || s.state == waitTable):
 		m.noBuffer(s)
 	case ev.Kind == EvFetched && s.state == fetching:
 		m.fetched(s, ev.Outcome)
@@ -172,6 +189,8 @@ func (m *Machine) slotEvent(ev *Event) {
 		m.finished(s, &ev.Result)
 	case ev.Kind == EvManaged && s.state == managing:
 		m.managed(s, ev.Code)
+	case ev.Kind == EvTaskTimeout && (s.state == aborting || s.state == managing):
+		m.overdue(s)
 	case ev.Kind == EvSent && s.state == responding:
 		m.sent(s, ev.Outcome)
 	default:
@@ -183,7 +202,7 @@ func (m *Machine) slotEvent(ev *Event) {
 func (m *Machine) settle() {
 	m.finishOps()
 	m.runPending()
-	m.repay()
+	m.askNext()
 	if m.state == Draining && m.quiet && m.busy == 0 {
 		m.state = Closed
 		m.emit(Action{Kind: ActClosed})
@@ -218,6 +237,10 @@ func (m *Machine) Waiting() (slots int, work bool) { return m.busy, !m.quiet }
 // Cmd returns the command of a slot, from ActStart to ActRespond.
 func (m *Machine) Cmd(s Slot) *srp.Cmd { return &m.slots[s.Index()].cmd }
 
+// Data is the data buffer that the handler of a slot's command has asked for, from
+// ActLeaseTable or ActFetch to ActRespond: the one that the command has.
+func (m *Machine) Data(s Slot) *srp.Data { return m.slots[s.Index()].data() }
+
 // Executing tells whether the handler has the command of a slot: it was given to
 // it, and EvFinished has not come.
 func (m *Machine) Executing(s Slot) bool {
@@ -234,12 +257,18 @@ func (m *Machine) AppendRsp(s Slot, b []byte) []byte {
 	return srp.AppendRsp(b, &m.slots[s.Index()].rsp, m.cfg.MaxTIIU)
 }
 
-// AppendControl appends the unit of ActCredReq or ActLogout, 16 bytes.
-func AppendControl(a Action, b []byte) []byte {
-	if a.Kind == ActLogout {
-		l := srp.TLogout{Reason: a.Reason}
+// AppendControl appends the unit of ActCredReq, ActReport or ActLogout: at most
+// MaxControl bytes.
+func (m *Machine) AppendControl(a Action, b []byte) []byte {
+	switch a.Kind {
+	case ActLogout:
+		l := srp.TLogout{Reason: a.Reason, SolNot: a.SolNot}
 		return l.Append(b)
+	case ActReport:
+		r := m.ask.report
+		q := srp.AerReq{Delta: a.Delta, Tag: a.Tag, LUN: r.lun, Sense: r.sense[:], SolNot: a.SolNot}
+		return q.Append(b)
 	}
-	c := srp.CredReq{Delta: a.Delta, Tag: a.Tag}
+	c := srp.CredReq{Delta: a.Delta, Tag: a.Tag, SolNot: a.SolNot}
 	return c.Append(b)
 }

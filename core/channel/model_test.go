@@ -1,14 +1,22 @@
 package channel
 
 import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/gosrpt/gosrpt/core/srp"
 )
 
+var (
+	modelSeed  = flag.Uint64("model.seed", 0, "seed of the random conversations; 0 draws one")
+	modelSteps = flag.Int("model.steps", 1_000_000, "steps of the random conversations together")
+)
+
 // stir does one random thing that cannot end the channel.
 func (w *world) stir() {
-	switch w.rng.IntN(20) {
+	switch w.rng.IntN(22) {
 	case 0, 1, 2, 3, 4:
 		w.send()
 	case 5, 6, 7:
@@ -26,28 +34,39 @@ func (w *world) stir() {
 			w.abort()
 		}
 	case 18:
-		w.answerCredReq()
+		w.answerAsk()
 	case 19:
 		w.flush()
+	case 20:
+		w.managed()
+	case 21:
+		switch w.rng.IntN(16) {
+		case 0:
+			w.tooLate()
+		case 1:
+			w.report()
+		}
 	}
 }
 
 // idle works everything off without new requests.
 func (w *world) idle() {
 	w.step(Event{Kind: EvAdmit})
-	for range 2000 {
+	for before := 0; before != w.steps || w.seen < len(w.queue); {
+		before = w.steps
 		w.deliver()
 		w.complete()
 		w.fetched()
 		w.lease()
 		w.handle()
-		w.answerCredReq()
+		w.answerAsk()
+		w.managed()
 	}
 }
 
 // end ends the channel in one of the ways it can.
 func (w *world) end() {
-	switch w.rng.IntN(6) {
+	switch w.rng.IntN(7) {
 	case 0:
 		w.step(Event{Kind: EvClose, Cause: CauseReplaced})
 	case 1:
@@ -61,6 +80,10 @@ func (w *world) end() {
 		w.flush()
 	case 5:
 		w.step(Event{Kind: EvConnectFailed})
+	case 6:
+		if w.step(Event{Kind: EvAskTimeout}); w.m.State() <= Live { // nothing was asked
+			w.step(Event{Kind: EvClose, Cause: CauseInactive})
+		}
 	}
 }
 
@@ -68,9 +91,6 @@ func (w *world) end() {
 func (w *world) drain() {
 	for i := 0; i < 5000 && !w.closed; i++ {
 		w.stir()
-		if w.rng.IntN(100) == 0 && !w.closed {
-			w.step(Event{Kind: EvAdmit}) // what ends the channel may wait behind a hold
-		}
 		if w.qpDead && !w.closed && !w.gone && w.rng.IntN(50) == 0 {
 			w.lastEvent()
 		}
@@ -93,60 +113,75 @@ func (w *world) lastEvent() {
 func (w *world) lose() {
 	w.qpDead, w.gone = true, true
 	for _, k := range w.live {
-		k.fetching = false
+		k.fetching, k.table.fetching = false, false
 	}
 }
 
-func TestRandomConversationsKeepThePromises(t *testing.T) {
-	for seed := range uint64(300) {
-		w := newWorld(t, seed)
-		for range 400 {
-			w.stir()
-			if w.rng.IntN(100) == 0 {
-				w.step(Event{Kind: EvAdmit})
-			}
+// converse plays one channel from its login to its end, and returns how many steps that took.
+func converse(t *testing.T, seed uint64) int {
+	w := newWorld(t, seed)
+	for range 5 + w.rng.IntN(600) {
+		w.stir()
+		if w.rng.IntN(100) == 0 {
+			w.step(Event{Kind: EvAdmit})
 		}
-		if w.m.State() > Live {
-			w.failf("seed %d: a well-behaved initiator was thrown out: %v", seed, w.m.Err())
-		}
+	}
+	if w.m.State() > Live {
+		w.failf("a well-behaved initiator was thrown out: %v", w.m.Err())
+	}
+	if w.rng.IntN(2) == 0 {
 		w.idle()
-		w.settled(seed)
-		w.end()
-		w.drain()
-		if !w.closed || len(w.live) != 0 || len(w.ops) != 0 {
-			w.failf("seed %d: %v, %d slots in use, %d aborts", seed, w.m.State(), len(w.live), len(w.ops))
-		}
+		w.settled()
 	}
+	w.end()
+	w.drain()
+	w.over()
+	return w.steps
 }
 
-func TestRandomEndsDrain(t *testing.T) {
-	for seed := range uint64(1000) {
-		w := newWorld(t, seed+10_000)
-		for range 5 + w.rng.IntN(150) {
-			w.stir()
-		}
-		w.end()
-		w.drain()
-		if !w.closed || len(w.live) != 0 || len(w.ops) != 0 {
-			w.failf("seed %d: %v, %d slots in use, %d aborts", seed, w.m.State(), len(w.live), len(w.ops))
-		}
-		if n, work := w.m.Waiting(); n != 0 || work || len(w.m.free) != w.m.cfg.Slots {
-			w.failf("seed %d: %d slots, work %v, %d free", seed, n, work, len(w.m.free))
-		}
+// TestRandomConversationsKeepThePromises plays a million steps, of new conversations each time. A failure names its seed;
+// go test -run RandomConversations -model.seed N repeats it.
+func TestRandomConversationsKeepThePromises(t *testing.T) {
+	if *modelSeed != 0 {
+		converse(t, *modelSeed)
+		return
+	}
+	const parts = 8
+	for i := range parts {
+		first := rand.Uint64() | 1 // never 0
+		t.Run(fmt.Sprintf("part %d", i), func(t *testing.T) {
+			t.Parallel()
+			steps, played := 0, 0
+			for seed := first; steps < *modelSteps/parts; seed += 2 {
+				steps += converse(t, seed)
+				played++
+			}
+			t.Logf("%d steps, %d conversations from seed %d on", steps, played, first)
+		})
 	}
 }
 
 // settled checks an idle channel: every credit is back, nothing is held.
-func (w *world) settled(seed uint64) {
-	if w.window != int(w.m.cfg.Credits) {
-		w.failf("seed %d: the initiator has %d credits of %d", seed, w.window, w.m.cfg.Credits)
+func (w *world) settled() {
+	if w.window != w.login {
+		w.failf("the initiator has %d credits of %d", w.window, w.login)
 	}
-	if len(w.live) != 0 || len(w.ops) != 0 || len(w.inUse) != 0 {
-		w.failf("seed %d: %d slots, %d aborts, %d receives in use", seed, len(w.live), len(w.ops), len(w.inUse))
+	if len(w.live) != 0 || len(w.ops) != 0 || len(w.inUse) != 0 || len(w.watched) != 0 {
+		w.failf("%d slots, %d aborts, %d receives in use, %d deadlines", len(w.live), len(w.ops), len(w.inUse), len(w.watched))
 	}
 	for tag, n := range w.sent {
 		if n != 0 && !w.vanished[tag] {
-			w.failf("seed %d: tag %v was never answered", seed, tag)
+			w.failf("tag %v was never answered", tag)
 		}
+	}
+}
+
+// over checks that nothing is left of a channel.
+func (w *world) over() {
+	if !w.closed || len(w.live) != 0 || len(w.ops) != 0 || len(w.watched) != 0 {
+		w.failf("%v, %d slots in use, %d aborts, %d deadlines", w.m.State(), len(w.live), len(w.ops), len(w.watched))
+	}
+	if n, work := w.m.Waiting(); n != 0 || work || len(w.m.free) != w.m.cfg.Slots {
+		w.failf("%d slots, work %v, %d free", n, work, len(w.m.free))
 	}
 }

@@ -6,13 +6,14 @@ import "github.com/gosrpt/gosrpt/core/srp"
 
 // pick returns a random slot for which ok holds.
 func (w *world) pick(ok func(*task) bool) (Slot, bool) {
-	var found []Slot
+	found := w.found[:0]
 	for i := range w.m.slots { // in a fixed order, so that a seed repeats
 		h := w.m.slots[i].handle()
 		if k := w.live[h]; k != nil && ok(k) {
 			found = append(found, h)
 		}
 	}
+	w.found = found
 	if len(found) == 0 {
 		return 0, false
 	}
@@ -29,7 +30,9 @@ func (w *world) receive(iu []byte) {
 			return
 		}
 	}
-	w.failf("the initiator met no receive")
+	if w.m.State() <= Live {
+		w.failf("the initiator met no receive")
+	}
 }
 
 func (w *world) send() {
@@ -49,11 +52,16 @@ func (w *world) send() {
 	if w.sent[tag] > 1 {
 		return
 	}
+	w.twice[tag] = w.sent[tag] > 0
 	n := 512 * (1 + w.rng.Uint32N(8))
 	f := srp.CmdFields{Tag: tag, LUN: l, CDB: []byte{0}}
-	switch w.rng.IntN(6) {
+	switch w.rng.IntN(8) {
 	case 0:
 		f.Attr = 7
+	case 5:
+		f.In = partial(8, w.rng.IntN(8))
+	case 6:
+		f.Out = partial(8, w.rng.IntN(8))
 	case 1, 2:
 		f.In = direct(n)
 	case 3:
@@ -62,6 +70,7 @@ func (w *world) send() {
 		f.Out = direct(n)
 	}
 	w.window--
+	w.requests++
 	w.sent[tag]++
 	w.receive(f.Append(nil))
 }
@@ -71,6 +80,7 @@ func (w *world) sendTM(l srp.LUN) {
 	tag := w.nextTag | 1<<40
 	w.nextTag++
 	w.window--
+	w.requests++
 	w.sent[tag]++
 	victim := w.nextTag - srp.Tag(w.rng.Uint64N(6))
 	w.receive(manage(tag, functions[w.rng.IntN(len(functions))], l, victim))
@@ -88,9 +98,9 @@ func (w *world) deliver() {
 		p := srp.Rsp(w.m.AppendRsp(a.Slot, nil))
 		w.sent[p.Tag()]--
 		w.window += int(p.Delta())
-	case ActCredReq:
+	case ActCredReq, ActReport:
 		w.window += int(a.Delta)
-		w.credReq = append(w.credReq, a.Tag)
+		w.asked = append(w.asked, a)
 	}
 }
 
@@ -104,8 +114,8 @@ func (w *world) complete() {
 	w.seen = max(0, w.seen-1)
 	ev := Event{Kind: EvSent, Slot: a.Slot}
 	switch a.Kind {
-	case ActCredReq:
-		ev.Kind = EvCredReqSent
+	case ActCredReq, ActReport:
+		ev.Kind = EvAskSent
 	case ActLogout:
 		ev.Kind = EvLogoutSent
 	}
@@ -116,28 +126,51 @@ func (w *world) complete() {
 }
 
 func (w *world) fetched() {
-	h, ok := w.pick(func(k *task) bool { return k.fetching })
+	h, ok := w.pick(func(k *task) bool { return k.fetching || k.table.fetching })
 	if !ok || w.gone {
 		return
 	}
-	w.live[h].fetching = false
+	k := w.live[h]
 	ev := Event{Kind: EvFetched, Slot: h}
+	if k.table.fetching {
+		ev.Kind, ev.IU = EvTableFetched, w.tableBytes(int(w.m.Data(h).Remote().Length))
+		k.badTable = ev.IU[15] == 0 && ev.IU[14] == 0 // no length
+	}
+	k.fetched = k.fetching && !w.qpDead
+	k.fetching, k.table.fetching = false, false
 	if w.qpDead {
 		ev.Outcome = Flushed
 	}
 	w.step(ev)
 }
 
+// tableBytes is what the initiator has in its memory: mostly a table.
+func (w *world) tableBytes(n int) []byte {
+	b := rest(partial(n/srp.DescLen, 0))
+	if w.rng.IntN(8) == 0 {
+		clear(b)
+	}
+	return b
+}
+
 func (w *world) lease() {
-	h, ok := w.pick(func(k *task) bool { return k.leasing })
+	h, ok := w.pick(func(k *task) bool { return k.leasing || k.table.leasing })
 	if !ok {
 		return
 	}
-	w.live[h].leasing = false
+	k := w.live[h]
+	refused := w.rng.IntN(10) == 0
 	kind := EvBuffer
-	if w.rng.IntN(10) == 0 {
+	switch {
+	case refused:
 		kind = EvBufferRefused
+	case k.leasing:
+		k.buffer = true
+	default:
+		kind = EvTable
+		k.table.held = true
 	}
+	k.leasing, k.table.leasing = false, false
 	w.step(Event{Kind: kind, Slot: h})
 }
 
@@ -170,16 +203,47 @@ func (w *world) abort() {
 	s := Scope{LUN: lun(w.rng.Uint32N(3)), AllLUNs: w.rng.IntN(4) == 0, TaskAborted: w.rng.IntN(3) == 0}
 	w.nextOp++
 	w.ops[w.nextOp], w.opSeq[w.nextOp] = s, w.m.seq
+	if !s.TaskAborted {
+		w.mark(s)
+	}
 	w.step(Event{Kind: EvAbort, Op: w.nextOp, Scope: s})
 }
 
-func (w *world) answerCredReq() {
-	if len(w.credReq) == 0 || w.qpDead {
+// answerAsk answers what the target has asked.
+func (w *world) answerAsk() {
+	if len(w.asked) == 0 || w.qpDead {
 		return
 	}
-	iu := srp.AppendCredRsp(nil, w.credReq[0])
-	w.credReq = w.credReq[1:]
-	w.receive(iu)
+	a := w.asked[0]
+	w.asked = w.asked[1:]
+	if a.Kind == ActReport {
+		w.receive(srp.AppendAerRsp(nil, a.Tag))
+		return
+	}
+	w.receive(srp.AppendCredRsp(nil, a.Tag))
+}
+
+// report tells of an event of a logical unit.
+func (w *world) report() {
+	w.step(Event{Kind: EvReport, Scope: Scope{LUN: lun(w.rng.Uint32N(3))}, Result: Result{Sense: []byte{0x70, 0, 6}}})
+}
+
+// tooLate lets the time of task management run out.
+func (w *world) tooLate() {
+	if len(w.watched) == 0 {
+		return
+	}
+	w.step(Event{Kind: EvTaskTimeout, Slot: w.watched[w.rng.IntN(len(w.watched))]})
+}
+
+// managed lets the handler end task management that was answered for it.
+func (w *world) managed() {
+	if len(w.late) == 0 {
+		return
+	}
+	h := w.late[0]
+	w.late = w.late[1:]
+	w.step(Event{Kind: EvManaged, Slot: h})
 }
 
 // flush completes one receive of a dead QP.

@@ -2,7 +2,8 @@ package channel
 
 import "github.com/gosrpt/gosrpt/core/srp"
 
-// receive takes a unit in. The first proves that the connection is established.
+// receive takes a unit in. The first proves that the connection is established. Requests wait
+// for a slot, or for EvAdmit; nothing else does, so that it holds no receive for long.
 func (m *Machine) receive(buf uint32, iu []byte) {
 	if m.posted == 0 {
 		m.stats.Ignored++ // a receive that was never posted
@@ -13,15 +14,16 @@ func (m *Machine) receive(buf uint32, iu []byte) {
 	if m.state != Live {
 		return
 	}
-	if isRequest(iu) {
-		if !m.window.take() {
-			m.protocol(problem(iu, srp.ProblemCredit, uint64(m.unanswered), uint64(m.cfg.Credits)))
-			return
-		}
+	switch {
+	case !isRequest(iu):
+		m.process(buf, iu)
+	case !m.window.take():
+		m.protocol(problem(iu, srp.ProblemCredit, uint64(m.unanswered), uint64(m.cfg.Credits)))
+	default:
 		m.unanswered++
 		m.stats.MostActive = max(m.stats.MostActive, m.unanswered)
+		m.pending.push(iuRef{buf, iu})
 	}
-	m.pending.push(iuRef{buf, iu})
 }
 
 // isRequest tells whether a unit takes a credit.
@@ -29,13 +31,9 @@ func isRequest(iu []byte) bool {
 	return len(iu) > 0 && (srp.Opcode(iu[0]) == srp.OpCmd || srp.Opcode(iu[0]) == srp.OpTskMgmt)
 }
 
-// runPending processes waiting units in order of arrival, as long as requests
-// among them find a slot.
+// runPending processes waiting requests in order of arrival, as long as they find a slot.
 func (m *Machine) runPending() {
-	for m.state == Live && !m.held && m.pending.n > 0 {
-		if isRequest(m.pending.first().iu) && len(m.free) == 0 {
-			return
-		}
+	for m.state == Live && !m.held && m.pending.n > 0 && len(m.free) > 0 {
 		r := m.pending.pop()
 		m.process(r.buf, r.iu)
 		m.finishOps()
@@ -55,9 +53,9 @@ func (m *Machine) process(buf uint32, iu []byte) {
 	case srp.OpILogout:
 		m.logoutRequest(iu)
 	case srp.OpCredRsp:
-		m.credRsp(buf, iu)
+		m.askAnswered(buf, iu, askCredit, srp.ParseCredRsp)
 	case srp.OpAerRsp:
-		m.aerRsp(iu)
+		m.askAnswered(buf, iu, askReport, srp.ParseAerRsp)
 	default:
 		m.protocol(problem(iu, srp.ProblemOpcode, uint64(iu[0]), 0))
 	}
@@ -70,28 +68,6 @@ func (m *Machine) logoutRequest(iu []byte) {
 	}
 	m.shut(CauseLogout, nil)
 	m.disconnect()
-}
-
-func (m *Machine) credRsp(buf uint32, iu []byte) {
-	tag, err := srp.ParseCredRsp(iu)
-	switch {
-	case err != nil:
-		m.protocol(err)
-	case !m.credOut || tag != m.credTag:
-		m.protocol(problem(iu, srp.ProblemUnsolicited, uint64(tag), uint64(m.credTag)))
-	default:
-		m.credOut = false
-		m.repost(buf)
-	}
-}
-
-// aerRsp: no SRP_AER_REQ is ever sent, so none can be answered.
-func (m *Machine) aerRsp(iu []byte) {
-	tag, err := srp.ParseAerRsp(iu)
-	if err == nil {
-		err = problem(iu, srp.ProblemUnsolicited, uint64(tag), 0)
-	}
-	m.protocol(err)
 }
 
 func problem(iu []byte, p srp.Problem, have, limit uint64) error {
@@ -169,6 +145,7 @@ func (m *Machine) taskMgmt(buf uint32, iu []byte) {
 	}
 	m.entag(s)
 	s.state = aborting
+	m.emit(Action{Kind: ActWatch, Slot: s.handle()})
 	m.addOp(op{owner: s.handle(), owned: true, scope: scopeOf(tm), none: !aborts(tm.Function()), before: s.seq})
 }
 

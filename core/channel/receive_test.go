@@ -133,7 +133,7 @@ func TestCreditRequestIsNotRepeatedBeforeItsResponse(t *testing.T) {
 	r.step(r.recv(testReady(2)))
 	r.step(Event{Kind: EvAbort, Op: 2, Scope: all})
 	r.want(r.on(EvFinished, 2), "repost b1, release 0, aborted #2:1")
-	r.want(Event{Kind: EvCredReqSent}, "")
+	r.want(Event{Kind: EvAskSent}, "")
 	r.want(r.recv(srp.AppendCredRsp(nil, tag)), "repost b2, credreq +1")
 	if r.last[1].Tag == tag {
 		t.Error("the tag of the last request is used again")
@@ -155,11 +155,11 @@ func TestOwedCreditsRideOnTheNextResponse(t *testing.T) {
 }
 
 func TestCreditRequestBytes(t *testing.T) {
-	got, err := srp.ParseCredReq(AppendControl(Action{Kind: ActCredReq, Delta: 3, Tag: 7}, nil))
+	got, err := srp.ParseCredReq((&Machine{}).AppendControl(Action{Kind: ActCredReq, Delta: 3, Tag: 7}, nil))
 	if err != nil || got != (srp.CredReq{Delta: 3, Tag: 7}) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	lo, err := srp.ParseTLogout(AppendControl(Action{Kind: ActLogout, Reason: srp.LogoutLength}, nil))
+	lo, err := srp.ParseTLogout((&Machine{}).AppendControl(Action{Kind: ActLogout, Reason: srp.LogoutLength}, nil))
 	if err != nil || lo != (srp.TLogout{Reason: srp.LogoutLength}) {
 		t.Errorf("%+v, %v", lo, err)
 	}
@@ -174,7 +174,7 @@ func TestHeldChannelKeepsTheOrder(t *testing.T) {
 	r.want(r.recv(read(2, 512)), "")
 	r.want(r.recv(manage(tmTag, srp.FuncAbortTask, lun(3), 1)), "")
 	r.credits()
-	r.want(Event{Kind: EvAdmit}, "start 0, start 1, abort 0")
+	r.want(Event{Kind: EvAdmit}, "start 0, start 1, watch 2, abort 0")
 	r.want(Event{Kind: EvAdmit}, "")
 	r.credits()
 }

@@ -12,28 +12,30 @@ var actionNames = [...]string{
 	ActStart: "start", ActLease: "lease", ActUnlease: "unlease", ActFetch: "fetch", ActCopy: "copy", ActReady: "ready",
 	ActAbort: "abort", ActManage: "manage", ActWrite: "write", ActRespond: "respond", ActRepost: "repost",
 	ActRelease: "release", ActCredReq: "credreq", ActLogout: "logout", ActDisconnect: "disconnect", ActDestroy: "destroy",
-	ActAborted: "aborted", ActClosed: "closed",
+	ActAborted: "aborted", ActClosed: "closed", ActLeaseTable: "leaseTable", ActFetchTable: "fetchTable", ActWatch: "watch",
+	ActReport: "report",
 }
 
 var eventNames = [...]string{
 	EvEstablished: "established", EvConnectFailed: "connectFailed", EvEstablishTimeout: "establishTimeout", EvRecv: "recv",
-	EvRecvDone: "recvDone", EvFetched: "fetched", EvSent: "sent", EvCredReqSent: "credReqSent", EvLogoutSent: "logoutSent",
+	EvRecvDone: "recvDone", EvFetched: "fetched", EvSent: "sent", EvAskSent: "askSent", EvLogoutSent: "logoutSent",
 	EvTransportError: "transportError", EvDisconnected: "disconnected", EvDrainTimeout: "drainTimeout",
 	EvNeedBuffer: "needBuffer", EvNeedData: "needData", EvBuffer: "buffer", EvBufferRefused: "bufferRefused",
-	EvFinished: "finished", EvManaged: "managed", EvAbort: "abort", EvAdmit: "admit", EvClose: "close",
+	EvTable: "table", EvTableFetched: "tableFetched", EvAskTimeout: "askTimeout", EvTaskTimeout: "taskTimeout",
+	EvReport: "report", EvFinished: "finished", EvManaged: "managed", EvAbort: "abort", EvAdmit: "admit", EvClose: "close",
 }
 
 // show prints an action as a row of a table has it: kind, slot index or buffer, N.
 func show(a Action) string {
 	s := actionNames[a.Kind]
 	switch a.Kind {
-	case ActStart, ActUnlease, ActReady, ActAbort, ActRespond, ActRelease:
+	case ActStart, ActUnlease, ActReady, ActAbort, ActRespond, ActRelease, ActWatch:
 		return fmt.Sprintf("%s %d", s, a.Slot.Index())
-	case ActLease, ActFetch, ActCopy, ActWrite, ActManage:
+	case ActLeaseTable, ActFetchTable, ActLease, ActFetch, ActCopy, ActWrite, ActManage:
 		return fmt.Sprintf("%s %d:%d", s, a.Slot.Index(), a.N)
 	case ActRepost:
 		return fmt.Sprintf("%s b%d", s, a.Buf)
-	case ActCredReq:
+	case ActCredReq, ActReport:
 		return fmt.Sprintf("%s %+d", s, a.Delta)
 	case ActLogout:
 		return fmt.Sprintf("%s %d", s, a.Reason)
@@ -51,7 +53,7 @@ func showAll(acts []Action) string {
 	return strings.Join(s, ", ")
 }
 
-var testLimits = srp.CmdLimits{MaxTransfer: 1 << 20, ImmediateOffset: 68}
+var testLimits = srp.CmdLimits{MaxTransfer: 1 << 20, MaxTable: 1024, ImmediateOffset: 68}
 
 func testConfig() Config {
 	return Config{Credits: 4, Slots: 6, Recvs: 6, Limits: testLimits, MaxTIIU: 512}
@@ -120,6 +122,33 @@ func lun(n uint32) srp.LUN {
 
 func direct(n uint32) srp.DataFields {
 	return srp.DataFields{Format: srp.FormatDirect, List: []srp.Desc{{Addr: 0x1000, Key: 7, Length: n}}}
+}
+
+// partial is a table of n entries of 512 bytes, of which the unit has only the first few.
+func partial(n, inUnit int) srp.DataFields {
+	d := srp.DataFields{Format: srp.FormatIndirect, List: make([]srp.Desc, n), Remote: n - inUnit, Table: srp.Desc{Addr: 0x9000, Key: 8}}
+	for i := range d.List {
+		d.List[i] = srp.Desc{Addr: 0x10000 + uint64(i)*512, Key: 7, Length: 512}
+	}
+	return d
+}
+
+// rest is what is in the initiator's memory of a table that the unit does not have.
+func rest(d srp.DataFields) (b []byte) {
+	for _, e := range d.List[len(d.List)-d.Remote:] {
+		b = e.Append(b)
+	}
+	return b
+}
+
+func readTable(t srp.Tag) []byte {
+	f := srp.CmdFields{Tag: t, LUN: lun(3), CDB: []byte{0x28}, In: partial(8, 2)}
+	return f.Append(nil)
+}
+
+func writeTable(t srp.Tag) []byte {
+	f := srp.CmdFields{Tag: t, LUN: lun(3), CDB: []byte{0x2a}, Out: partial(8, 2)}
+	return f.Append(nil)
 }
 
 func immediate(n int) srp.DataFields {

@@ -6,14 +6,17 @@ import "github.com/gosrpt/gosrpt/core/srp"
 type slotState uint8
 
 const (
-	free       slotState = iota
-	executing            // command: with the handler
-	waitBuffer           // command: waits for a lease
-	fetching             // command: RDMA READs are posted
-	overlapped           // command: its tag is in use, the older command is ending
-	aborting             // task management: commands of this channel are ending
-	managing             // task management: with the handler
-	responding           // the response is posted
+	free          slotState = iota
+	executing               // command: with the handler
+	waitTable               // command: waits for room for its indirect table
+	fetchingTable           // command: RDMA READs of the table are posted
+	waitBuffer              // command: waits for a lease
+	fetching                // command: RDMA READs are posted
+	overlapped              // command: its tag is in use, the older command is ending
+	aborting                // task management: commands of this channel are ending
+	managing                // task management: with the handler
+	responding              // the response is posted
+	slotStates
 )
 
 // fate is how a command that is with somebody else ends once it is back.
@@ -38,7 +41,8 @@ type slot struct {
 	buffer bool // a buffer has been asked for, which happens once
 	out    bool // it is for data-out
 	buf    uint32
-	leased uint32 // bytes
+	leased uint32 // bytes of the buffer that are the initiator's data
+	room   uint32 // bytes of the buffer
 	write  uint32 // bytes of data-in to write
 	seq    uint64
 	tag    srp.Tag
@@ -69,7 +73,7 @@ func (m *Machine) take(buf uint32) *slot {
 	m.seq++
 	s.fate, s.isCmd, s.tagged, s.asked = fateNormal, false, false, false
 	s.holds, s.buf, s.seq = true, buf, m.seq
-	s.buffer, s.out, s.leased, s.write = false, false, 0, 0
+	s.buffer, s.out, s.leased, s.room, s.write = false, false, 0, 0, 0
 	s.rsp = srp.RspFields{}
 	return s
 }

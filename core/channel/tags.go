@@ -64,7 +64,7 @@ func (t *tagTable) del(k srp.Tag) {
 	t.vals[i] = 0
 }
 
-// iuQueue holds received units that wait, first in, first out. It has room for
+// iuQueue holds received requests that wait, first in, first out. It has room for
 // every receive buffer.
 type iuQueue struct {
 	ring []iuRef
@@ -88,8 +88,6 @@ func (q *iuQueue) push(r iuRef) bool {
 	q.n++
 	return true
 }
-
-func (q *iuQueue) first() iuRef { return q.ring[q.head] }
 
 func (q *iuQueue) pop() iuRef {
 	r := q.ring[q.head]

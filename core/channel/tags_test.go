@@ -68,8 +68,8 @@ func TestIUQueueWrapsAndRefusesWhenFull(t *testing.T) {
 		for q.push(iuRef{buf: next}) {
 			next++
 		}
-		if q.n != 3 || q.first().buf != expect {
-			t.Fatalf("%d units, first %d, want %d", q.n, q.first().buf, expect)
+		if q.n != 3 || q.ring[q.head].buf != expect {
+			t.Fatalf("%d units, first %d, want %d", q.n, q.ring[q.head].buf, expect)
 		}
 		for range 2 {
 			if r := q.pop(); r.buf != expect {

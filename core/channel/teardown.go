@@ -57,7 +57,7 @@ func (m *Machine) logout(c Cause, err error, reason srp.LogoutReason) {
 	m.shut(c, err)
 	switch was {
 	case Live:
-		m.emit(Action{Kind: ActLogout, Reason: reason})
+		m.emit(Action{Kind: ActLogout, Reason: reason, SolNot: m.cfg.SolNot && m.cfg.Notify&srp.LoginLogoutSolNot != 0})
 	case Connecting:
 		m.disconnect()
 	}
@@ -70,23 +70,13 @@ func (m *Machine) shut(c Cause, err error) {
 	}
 	m.state = LoggingOut
 	m.cause, m.err = c, err
-	m.unanswered -= m.pendingRequests()
+	m.unanswered -= uint32(m.pending.n)
 	m.pending.clear()
 	for i := range m.slots {
 		if s := &m.slots[i]; s.state != free && s.isCmd {
 			m.cut(s, fateVanish, 0)
 		}
 	}
-}
-
-func (m *Machine) pendingRequests() uint32 {
-	var n uint32
-	for i := range m.pending.n {
-		if isRequest(m.pending.ring[(m.pending.head+i)%len(m.pending.ring)].iu) {
-			n++
-		}
-	}
-	return n
 }
 
 // disconnect puts the QP into error, once.
@@ -111,9 +101,9 @@ func (m *Machine) quiesce() {
 		switch s := &m.slots[i]; s.state {
 		case responding:
 			m.release(s)
-		case fetching:
+		case fetching, fetchingTable:
 			s.state = executing
-			m.ask(s)
+			m.hurry(s)
 		}
 	}
 }

@@ -84,6 +84,12 @@ var steadyCases = []struct {
 		}
 		return srp.CmdFields{Tag: 1, CDB: cdb(opWrite, 0, 4096), Out: indirect(list...)}
 	}},
+	{"write with a table in memory", func(p *peer) srp.CmdFields {
+		return srp.CmdFields{Tag: 1, CDB: cdb(opWrite, 0, 4096), Out: p.table(8, 2)}
+	}},
+	{"read with a table in memory", func(p *peer) srp.CmdFields {
+		return srp.CmdFields{Tag: 1, CDB: cdb(opRead, 0, 4096), In: p.table(8, 2)}
+	}},
 	{"immediate write", func(p *peer) srp.CmdFields {
 		return srp.CmdFields{Tag: 1, CDB: cdb(opWrite, 0, 4096),
 			Out: srp.DataFields{Format: srp.FormatImmediate, Immediate: make([]byte, 4096), ImmediateOffset: 68}}

@@ -8,6 +8,7 @@ import (
 	"github.com/gosrpt/gosrpt/core/channel"
 	"github.com/gosrpt/gosrpt/core/ioctx"
 	"github.com/gosrpt/gosrpt/core/rdma"
+	"github.com/gosrpt/gosrpt/core/srp"
 )
 
 // ChannelConfig is the configuration of a Channel.
@@ -44,6 +45,7 @@ type Channel struct {
 	send  *ioctx.Ring
 	slots []slotState
 	q     sendQueue
+	share tableShare
 	acts  []channel.Action
 	// running is set while acts are being carried out.
 	running bool
@@ -64,7 +66,6 @@ type Channel struct {
 // slotState is what the driver keeps for a slot of the machine.
 type slotState struct {
 	cmd Command
-	tm  TaskManagement
 }
 
 // repostBatch is how many receives are handed over at once.
@@ -83,11 +84,14 @@ func NewChannel(cfg ChannelConfig) (*Channel, error) {
 	if err != nil {
 		return nil, errors.Join(err, recv.Close())
 	}
+	limits := cfg.Terms.Limits
+	limits.MaxTable = cfg.Reactor.tables.longest(limits.MaxTransfer)
 	c := &Channel{
 		cfg: cfg, recv: recv, send: send,
 		m: channel.New(channel.Config{
 			Credits: uint32(cfg.Terms.Rsp.Delta), Slots: p.Responses, Recvs: p.Receives(),
-			Limits: cfg.Terms.Limits, MaxTIIU: min(cfg.Terms.Rsp.MaxTIIU, p.MaxResponseIU), Held: cfg.Held,
+			Limits: limits, MaxTIIU: min(cfg.Terms.Rsp.MaxTIIU, p.MaxResponseIU), Held: cfg.Held,
+			SolNot: cfg.Terms.Rsp.Flags&srp.LoginRspSolNot != 0, Notify: cfg.Terms.Notify,
 		}),
 		slots:   make([]slotState, p.Responses),
 		q:       newSendQueue(sendDepth(p, cfg.Device.Attr()), 3*p.Responses+p.Receives()),
@@ -97,9 +101,10 @@ func NewChannel(cfg ChannelConfig) (*Channel, error) {
 		held:    cfg.Held,
 		limit:   max(min(uint64(cfg.Device.Attr().MaxMessage), pieceSize), 1),
 	}
+	c.share.most = cfg.Reactor.tables.share()
 	for i := range c.slots {
 		s := &c.slots[i]
-		s.cmd.ch, s.tm.ch = c, c
+		s.cmd.ch = c
 		s.cmd.User = cfg.Handler.NewState(&s.cmd)
 	}
 	return c, nil
@@ -201,6 +206,12 @@ func (c *Channel) Abort(scope channel.Scope, done func(n uint32)) {
 	c.feed(&channel.Event{Kind: channel.EvAbort, Op: op, Scope: scope})
 }
 
+// Report tells the initiator of an event of a logical unit by SRP_AER_REQ, if it said at login that it cares for
+// those. sense is that of the unit attention that tells everybody; up to channel.SenseLen bytes are sent.
+func (c *Channel) Report(lun srp.LUN, sense []byte) {
+	c.feed(&channel.Event{Kind: channel.EvReport, Scope: channel.Scope{LUN: lun}, Result: channel.Result{Sense: sense}})
+}
+
 // Session is the nexus' session.
 func (c *Channel) Session() *Session { return c.cfg.Session }
 
@@ -236,6 +247,7 @@ func (c *Channel) kill() {
 	if err := errors.Join(c.qp.Close(), c.recv.Unregister(), c.send.Unregister()); err != nil {
 		c.fault.note(err)
 	}
+	c.dropTables() // the room is the reactor's, which may be ending
 	c.feed(&channel.Event{Kind: channel.EvDisconnected})
 }
 
@@ -250,6 +262,10 @@ type Timing struct {
 	// as gone. A peer that vanishes is found after Probe + Dead at the latest; the transport's own
 	// retries usually find it sooner.
 	Dead time.Duration
+	// Ask is how long the initiator has to answer SRP_CRED_REQ and SRP_AER_REQ.
+	Ask time.Duration
+	// Task is how long task management may take before it has failed. Initiators give up on it after 5 seconds.
+	Task time.Duration
 	// Logout is how long an ending channel waits for SRP_T_LOGOUT to be acknowledged, and Drain how
 	// long it then waits for its work to end, before the queue pair is destroyed.
 	Logout, Drain time.Duration
@@ -258,6 +274,7 @@ type Timing struct {
 // DefaultTiming finds a peer that has vanished within 30 seconds.
 func DefaultTiming() Timing {
 	return Timing{Establish: 30 * time.Second, Probe: 10 * time.Second, Dead: 20 * time.Second,
+		Ask: 20 * time.Second, Task: 4 * time.Second,
 		Logout: time.Second, Drain: 10 * time.Second}
 }
 
@@ -265,6 +282,7 @@ func (t Timing) withDefaults() Timing {
 	d := DefaultTiming()
 	for _, f := range []struct{ v, def *time.Duration }{
 		{&t.Establish, &d.Establish}, {&t.Probe, &d.Probe}, {&t.Dead, &d.Dead},
+		{&t.Ask, &d.Ask}, {&t.Task, &d.Task},
 		{&t.Logout, &d.Logout}, {&t.Drain, &d.Drain},
 	} {
 		if *f.v <= 0 {

@@ -117,6 +117,9 @@ func (g *rig) settled(p *peer) {
 		if s := g.arena.Stats(); s.Held != 0 || s.Waiting != 0 || s.Free != s.Size {
 			g.t.Errorf("buffers are out: %+v", s)
 		}
+		if s := g.reactor.TableStats(); s.Held != 0 || s.Waiting != 0 || s.Faults != 0 {
+			g.t.Errorf("table room is out: %+v", s)
+		}
 		if p == nil {
 			return
 		}
@@ -160,7 +163,7 @@ func TestMalformedCommandsGetTheirAnswer(t *testing.T) {
 		{name: "nothing", cut: -1, want: logout8, ends: true},
 		{name: "initiator logout", change: func(b []byte) { b[0] = 3 }, ends: true},
 	}
-	g := newRig(t)
+	g := newRig(t, func(g *rig) { g.tables = 0 })
 	for _, c := range cases {
 		p := g.login(login{})
 		f := srp.CmdFields{Tag: 0x0500010000000000, CDB: cdb(opRead, 0, 100), In: indirect(p.desc(0, 50), p.desc(100, 50))}
@@ -227,6 +230,7 @@ func TestImmediateDataIsHeldAgainstWhatCame(t *testing.T) {
 	g.settled(nil)
 }
 
+// TestOneRequestTooManyEndsTheChannel is case B06.4: and nobody else's.
 func TestOneRequestTooManyEndsTheChannel(t *testing.T) {
 	leaktest.Check(t)
 	g := newRig(t)

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gosrpt/gosrpt/core/channel"
@@ -14,6 +15,16 @@ type clock struct {
 	drainBy   time.Time // deadline of an ending channel; zero before
 	// moved is when something last completed, or when the send queue stopped being idle.
 	moved time.Time
+	// askBy is the deadline of the last request of the target.
+	askBy time.Time
+	// tasks are the deadlines of task management, in order.
+	tasks []taskDeadline
+}
+
+// taskDeadline is when a task management request has failed.
+type taskDeadline struct {
+	slot channel.Slot
+	by   time.Time
 }
 
 func (k *clock) start(now time.Time, t Timing) {
@@ -24,12 +35,39 @@ func (k *clock) start(now time.Time, t Timing) {
 func (k *clock) alive(now time.Time) { k.moved = now }
 func (k *clock) busy(now time.Time)  { k.moved = now }
 
+// watch starts the deadline of a task management request.
+func (c *Channel) watch(s channel.Slot) {
+	d := taskDeadline{s, c.cfg.Reactor.now.Add(c.cfg.Timing.Task)}
+	c.clock.tasks = append(c.clock.tasks, d)
+	c.cfg.Reactor.expectAt(d.by)
+}
+
+// unwatch forgets the deadline of a request, if there is one.
+func (k *clock) unwatch(s channel.Slot) {
+	if len(k.tasks) > 0 {
+		k.tasks = slices.DeleteFunc(k.tasks, func(d taskDeadline) bool { return d.slot == s })
+	}
+}
+
 // deadline is when expire has something to do.
 func (c *Channel) deadline() time.Time {
+	if c.ended {
+		return time.Time{}
+	}
+	d := c.connectionDeadline()
+	if c.m.State() == channel.Live {
+		d = earliest(d, c.clock.askBy)
+		if len(c.clock.tasks) > 0 {
+			d = earliest(d, c.clock.tasks[0].by)
+		}
+	}
+	return d
+}
+
+// connectionDeadline is the deadline of the connection itself.
+func (c *Channel) connectionDeadline() time.Time {
 	k, t := &c.clock, &c.cfg.Timing
 	switch {
-	case c.ended:
-		return time.Time{}
 	case c.m.State() > channel.Live:
 		return k.drainBy
 	case !c.established:
@@ -42,6 +80,29 @@ func (c *Channel) deadline() time.Time {
 
 // expire is called when deadline has come.
 func (c *Channel) expire() {
+	c.expireRequests(c.cfg.Reactor.now)
+	if d := c.connectionDeadline(); !c.ended && !d.IsZero() && !c.cfg.Reactor.now.Before(d) {
+		c.expireConnection()
+	}
+}
+
+// expireRequests fails the task management requests whose time is up, and ends a channel whose initiator has not answered.
+func (c *Channel) expireRequests(now time.Time) {
+	k := &c.clock
+	for len(k.tasks) > 0 && !now.Before(k.tasks[0].by) {
+		slot := k.tasks[0].slot
+		k.tasks = slices.Delete(k.tasks, 0, 1)
+		c.feed(&channel.Event{Kind: channel.EvTaskTimeout, Slot: slot})
+	}
+	if !k.askBy.IsZero() && !now.Before(k.askBy) {
+		k.askBy = time.Time{}
+		if c.m.Asking() {
+			c.feed(&channel.Event{Kind: channel.EvAskTimeout})
+		}
+	}
+}
+
+func (c *Channel) expireConnection() {
 	switch {
 	case c.m.State() > channel.Live:
 		c.clock.drainBy = time.Time{} // once

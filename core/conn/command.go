@@ -12,6 +12,7 @@ type cmdState struct {
 	slot  channel.Slot
 	arena *ioctx.Arena
 	lease ioctx.Lease
+	table tableState
 }
 
 // Session is the I_T nexus that a channel belongs to.
@@ -63,14 +64,18 @@ func (c *Command) Session() *Session { return c.ch.cfg.Session }
 // clamp32 limits n to 32 bits: no buffer of a command is longer.
 func clamp32(n uint64) uint32 { return uint32(min(n, 1<<32-1)) }
 
-// Granted and Refused are the ends of a wait for a buffer.
-func (c *Command) Granted(*ioctx.Lease) {
-	c.ch.feed(&channel.Event{Kind: channel.EvBuffer, Slot: c.slot})
+// Granted and Refused are the ends of a wait for a buffer, or for table room.
+func (c *Command) Granted(l *ioctx.Lease) {
+	k := channel.EvBuffer
+	if l == &c.table.lease {
+		k = channel.EvTable
+	}
+	c.ch.feed(&channel.Event{Kind: k, Slot: c.slot})
 }
 
 // Refused tells the channel that no buffer came free in time.
 func (c *Command) Refused(*ioctx.Lease) {
-	c.ch.feed(&channel.Event{Kind: channel.EvBufferRefused, Slot: c.slot})
+	c.ch.feed(&channel.Event{Kind: channel.EvBufferRefused, Slot: c.slot}) // table room is counted until ActRelease
 }
 
 // release gives the buffer back, or its place in the line.
@@ -79,17 +84,22 @@ func (c *Command) release() {
 	c.IU, c.arena = nil, nil
 }
 
-// unlease gives the buffer back, or its place in the line. A wait that was refused meanwhile left nothing to give.
+// unlease gives buffer and table room back, or their places in line. A wait that was refused meanwhile left nothing to give.
 func (c *Command) unlease() {
-	if c.lease.Held() || c.lease.Waiting() {
-		c.lease.Release()
+	giveBack(&c.lease)
+	c.ch.giveTable(c)
+}
+
+func giveBack(l *ioctx.Lease) {
+	if l.Held() || l.Waiting() {
+		l.Release()
 	}
 }
 
 // TaskManagement is one task management function being performed. Its methods are called by the
 // Handler in the reactor's goroutine.
 type TaskManagement struct {
-	// IU is the request as received; valid until Finish.
+	// IU is the request; it is a copy.
 	IU srp.TskMgmt
 	// Aborted is how many commands of its own channel the function has ended already.
 	Aborted int
@@ -98,7 +108,8 @@ type TaskManagement struct {
 	slot channel.Slot
 }
 
-// Finish ends the function: the initiator is told code. It is called once for each Handler.TaskManagement.
+// Finish ends the function: the initiator is told code, unless it has taken longer than Timing.Task and the initiator was told
+// that it failed. It is called once for each Handler.TaskManagement.
 func (t *TaskManagement) Finish(code srp.RspCode) {
 	t.ch.feed(&channel.Event{Kind: channel.EvManaged, Slot: t.slot, Code: code})
 }

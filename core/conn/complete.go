@@ -72,12 +72,15 @@ func (c *Channel) sent(k kind, slot uint32, w *rdma.Completion) {
 	}
 	ev := channel.Event{Slot: channel.Slot(slot), Outcome: o}
 	switch k {
+	case kindTable:
+		ev.Kind = channel.EvTableFetched
+		ev.IU = c.slots[ev.Slot.Index()].cmd.table.lease.Bytes()
 	case kindFetched:
 		ev.Kind = channel.EvFetched
 	case kindRespond:
 		ev.Kind = channel.EvSent
-	case kindCredReq:
-		ev.Kind = channel.EvCredReqSent
+	case kindAsk:
+		ev.Kind = channel.EvAskSent
 	case kindLogout:
 		ev.Kind = channel.EvLogoutSent
 	default:

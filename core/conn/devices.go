@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -15,7 +16,7 @@ func (r *Reactor) AddDevice(dev rdma.Device) error {
 	cq, err := dev.NewCQ(rdma.CQConfig{Depth: r.cfg.QueueDepth, Wake: r.Wake, Index: r.cfg.Index, Count: r.cfg.Count})
 	if err == nil {
 		r.queues = append(r.queues, queue{dev, cq})
-		err = r.watch(cq.FD(), byLevel)
+		err = errors.Join(r.watch(cq.FD(), byLevel), r.tables.register(dev))
 	}
 	if err != nil {
 		return fmt.Errorf("conn: reactor %s on device %s: %w", r.cfg.Name, dev.Name(), err)
@@ -40,5 +41,5 @@ func (r *Reactor) RemoveDevice(dev rdma.Device) error {
 		r.park.unwatch(fd)
 	}
 	r.queues = slices.Delete(r.queues, i, i+1)
-	return cq.Close()
+	return errors.Join(cq.Close(), r.tables.unregister(dev))
 }

@@ -1,9 +1,11 @@
 package conn
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gosrpt/gosrpt/core/channel"
+	"github.com/gosrpt/gosrpt/core/ioctx"
 )
 
 // feed gives the machine an event and carries out what it asks for. Called from within an action,
@@ -27,8 +29,14 @@ func (c *Channel) feed(ev *channel.Event) {
 // do carries out one action.
 func (c *Channel) do(a channel.Action) {
 	switch a.Kind {
-	case channel.ActWrite, channel.ActRepost, channel.ActRespond, channel.ActFetch, channel.ActCredReq:
+	case channel.ActWrite, channel.ActRepost, channel.ActRespond, channel.ActFetch, channel.ActFetchTable:
 		c.enqueue(a)
+	case channel.ActCredReq, channel.ActReport:
+		c.enqueue(a)
+		c.clock.askBy = c.cfg.Reactor.now.Add(c.cfg.Timing.Ask)
+		c.cfg.Reactor.expectAt(c.clock.askBy)
+	case channel.ActWatch:
+		c.watch(a.Slot)
 	case channel.ActLogout:
 		c.enqueue(a)
 		c.drainFor(c.cfg.Timing.Logout)
@@ -53,8 +61,10 @@ func (c *Channel) doSlot(a channel.Action) {
 	case channel.ActStart:
 		s.cmd.begin(a.Slot, c.m.Cmd(a.Slot))
 		c.cfg.Handler.Start(&s.cmd)
+	case channel.ActLeaseTable:
+		c.leaseTable(&s.cmd, a)
 	case channel.ActLease:
-		c.lease(&s.cmd, a)
+		c.acquire(s.cmd.arena, &s.cmd.lease, channel.EvBuffer, &s.cmd, uint64(a.N))
 	case channel.ActUnlease:
 		s.cmd.unlease()
 	case channel.ActCopy:
@@ -69,21 +79,23 @@ func (c *Channel) doSlot(a channel.Action) {
 			c.cfg.Handler.Abort(&s.cmd)
 		}
 	case channel.ActManage:
-		s.tm.slot, s.tm.IU, s.tm.Aborted = a.Slot, c.m.TaskMgmt(a.Slot), int(a.N)
-		c.cfg.Handler.TaskManagement(&s.tm)
+		c.cfg.Handler.TaskManagement(&TaskManagement{
+			ch: c, slot: a.Slot, IU: slices.Clone(c.m.TaskMgmt(a.Slot)), Aborted: int(a.N),
+		})
 	case channel.ActRelease:
 		s.cmd.release()
-		s.tm.IU = nil
+		c.clock.unwatch(a.Slot)
 	}
 }
 
-func (c *Channel) lease(cmd *Command, a channel.Action) {
-	ok, err := cmd.arena.Acquire(&cmd.lease, uint64(a.N), cmd, c.cfg.Reactor.now)
+// acquire gets a command buffer or table room; granted is the event that tells so.
+func (c *Channel) acquire(from *ioctx.Arena, l *ioctx.Lease, granted channel.EventKind, cmd *Command, n uint64) {
+	ok, err := from.Acquire(l, n, cmd, c.cfg.Reactor.now)
 	switch {
 	case err != nil:
-		c.feed(&channel.Event{Kind: channel.EvBufferRefused, Slot: a.Slot})
+		c.feed(&channel.Event{Kind: channel.EvBufferRefused, Slot: cmd.slot})
 	case ok:
-		c.feed(&channel.Event{Kind: channel.EvBuffer, Slot: a.Slot})
+		c.feed(&channel.Event{Kind: granted, Slot: cmd.slot})
 	}
 }
 

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,29 @@ var stages = []struct {
 		g.dev.Step(1)
 		g.waitFor(func() bool { return p.ch.q.used == 2 })
 	}, true},
+	{"waiting for table room", func(g *rig, p *peer) {
+		g.run(func() {
+			a := g.reactor.tables.arena
+			if ok, err := a.Acquire(&g.tableHog, a.Largest(), nil, time.Now()); !ok || err != nil {
+				g.t.Error("the table room is not free")
+			}
+		})
+		p.write(7, 0, 2048, p.table(4, 1))
+		g.waitFor(func() bool { return g.reactor.TableStats().Waiting == 1 })
+	}, true},
+	{"fetching its table", func(g *rig, p *peer) {
+		g.dev.Hold(rdmatest.Data)
+		g.peerDev.Hold(rdmatest.Data)
+		p.write(7, 0, 2048, p.table(4, 1))
+		g.peerDev.Step(1) // the command arrives, its table does not
+		g.dev.Step(1)
+		g.waitFor(func() bool { return p.ch.q.used == 1 })
+	}, true},
+	{"holding a table, waiting for a buffer", func(g *rig, p *peer) {
+		g.run(func() { g.takeArena() })
+		p.write(7, 0, 2048, p.table(4, 1))
+		g.waitFor(func() bool { return g.arena.Stats().Waiting == 1 && g.reactor.TableStats().Held == 1 })
+	}, true},
 	{"holding a buffer", func(g *rig, p *peer) {
 		f := srp.CmdFields{Tag: 7, CDB: cdb(opFetch, 0, 4096), Out: direct(p.desc(0, 4096))}
 		p.send(f.Append(nil))
@@ -50,9 +74,20 @@ func (g *rig) takeArena() {
 }
 
 func (g *rig) giveArena() {
-	if g.hog.Held() {
-		g.hog.Release()
+	giveBack(&g.hog)
+	giveBack(&g.tableHog)
+}
+
+// table is a table of n entries of 512 bytes, the rest of which lies at the end of the peer's memory.
+func (p *peer) table(n, inUnit int) srp.DataFields {
+	at := p.desc(1<<20-64<<10, 0)
+	d := srp.DataFields{Format: srp.FormatIndirect, Remote: n - inUnit, Table: at}
+	b := p.mem[1<<20-64<<10:][:0]
+	for i := range n {
+		d.List = append(d.List, p.desc(uint32(i)*512, 512))
+		b = d.List[i].Append(b)
 	}
+	return d
 }
 
 // waitFor runs turns of the reactor until cond holds.
@@ -80,8 +115,8 @@ func TestAbortAtEachStage(t *testing.T) {
 			g := newRig(t)
 			p := g.login(login{})
 			s.reach(g, p)
-			if s.name == "fetching" {
-				g.abortFetching(p)
+			if strings.HasPrefix(s.name, "fetching") {
+				g.abortFetching(p, s.name == "fetching")
 				return
 			}
 			f := srp.TskMgmtFields{Tag: 8, Function: srp.FuncAbortTask, Managed: 7}
@@ -102,13 +137,13 @@ func TestAbortAtEachStage(t *testing.T) {
 }
 
 // abortFetching aborts command 7 while its data is on the way.
-func (g *rig) abortFetching(p *peer) {
+func (g *rig) abortFetching(p *peer, buffer bool) {
 	g.t.Helper()
 	done := make(chan uint32, 1)
 	g.run(func() {
 		p.ch.Abort(channel.Scope{AllLUNs: true}, func(n uint32) { done <- n })
-		if len(done) != 0 || g.arena.Stats().Held != 1 {
-			g.t.Error("the abort did not wait for the data, which is still on its way into the buffer")
+		if held := g.arena.Stats().Held + g.reactor.TableStats().Held; len(done) != 0 || held == 0 || buffer && g.arena.Stats().Held == 0 {
+			g.t.Error("the abort did not wait for what is still on its way into the buffer")
 		}
 	})
 	g.letGo()
@@ -170,7 +205,7 @@ func TestPeerThatGoesAtEachStageLeavesNothing(t *testing.T) {
 				}
 				g.run(g.giveArena)
 				g.settled(nil)
-				if n := len(g.disk.news); s.asks && s.name != "fetching" && n == 0 {
+				if n := len(g.disk.news); s.asks && !strings.HasPrefix(s.name, "fetching") && n == 0 {
 					t.Error("the handler was not told")
 				}
 				g.run(func() {

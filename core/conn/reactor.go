@@ -32,6 +32,11 @@ type ReactorConfig struct {
 	QueueDepth int
 	// Index and Count number the reactors of the process.
 	Index, Count int
+	// TableBytes is the size of the memory that indirect tables are read into from their initiators, a multiple of
+	// ioctx.PageSize; without it such tables are refused. TableWait is how long a command may wait for room in it; 0
+	// means the default plan's MaxWait.
+	TableBytes uint64
+	TableWait  time.Duration
 }
 
 // Reactor is the goroutine that runs the I/O path. Its methods are called in its own goroutine,
@@ -48,6 +53,7 @@ type Reactor struct {
 	batch   [pollBatch]rdma.Completion
 	stats   ReactorStats
 	armFn   func() bool
+	tables  tables
 	// sourceErr is why a descriptor that changed is not waited on.
 	sourceErr error
 }
@@ -72,6 +78,9 @@ type ReactorStats struct {
 func NewReactor(cfg ReactorConfig) (*Reactor, error) {
 	r := &Reactor{cfg: cfg, park: newParker(), control: newControl()}
 	r.armFn = r.arm
+	if err := r.makeTables(); err != nil {
+		return nil, errors.Join(err, r.free())
+	}
 	for _, dev := range cfg.Devices {
 		if err := r.AddDevice(dev); err != nil {
 			return nil, errors.Join(err, r.free())
@@ -135,7 +144,7 @@ func (r *Reactor) free() error {
 		errs = append(errs, q.cq.Close())
 	}
 	r.queues = nil
-	return errors.Join(append(errs, r.park.close())...)
+	return errors.Join(append(errs, r.tables.close(), r.park.close())...)
 }
 
 func (r *Reactor) run() {

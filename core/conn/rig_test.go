@@ -26,7 +26,10 @@ type rig struct {
 	loop     *rdmatest.Loop
 	plan     ioctx.Plan
 	timing   Timing
+	tables   uint64 // bytes of memory for indirect tables
+	memory   int    // bytes of the arena
 	hog      ioctx.Lease
+	tableHog ioctx.Lease
 	stopped  bool // the reactor's goroutine has been ended
 }
 
@@ -35,7 +38,7 @@ const listenPort = 5555
 // newRig makes a rig. Change it with adjust before the first login.
 func newRig(t testing.TB, adjust ...func(*rig)) *rig {
 	t.Helper()
-	g := &rig{t: t, plan: ioctx.DefaultPlan()}
+	g := &rig{t: t, plan: ioctx.DefaultPlan(), memory: 64 * ioctx.PageSize, tables: 1 << 20}
 	g.plan.Credits, g.plan.Responses, g.plan.SendWork = 16, 24, 32
 	g.provider, g.dev, g.peerDev = rdmatest.Pair()
 	t.Cleanup(func() {
@@ -46,7 +49,7 @@ func newRig(t testing.TB, adjust ...func(*rig)) *rig {
 	for _, f := range adjust {
 		f(g)
 	}
-	arena, err := ioctx.NewArena(ioctx.ArenaConfig{Memory: make([]byte, 64*ioctx.PageSize), MaxWait: g.plan.MaxWait, Strict: true})
+	arena, err := ioctx.NewArena(ioctx.ArenaConfig{Memory: make([]byte, g.memory), MaxWait: g.plan.MaxWait, Strict: true})
 	if err == nil {
 		err = arena.Register(g.dev)
 	}
@@ -54,7 +57,7 @@ func newRig(t testing.TB, adjust ...func(*rig)) *rig {
 		t.Fatal(err)
 	}
 	g.arena, g.disk = arena, newDisk(arena)
-	if g.reactor, err = NewReactor(ReactorConfig{Name: "r0", Devices: []rdma.Device{g.dev}, QueueDepth: 4096}); err != nil {
+	if g.reactor, err = NewReactor(ReactorConfig{Name: "r0", Devices: []rdma.Device{g.dev}, QueueDepth: 4096, TableBytes: g.tables}); err != nil {
 		t.Fatal(err)
 	}
 	if err = g.reactor.AddSource(arena); err != nil {
@@ -100,6 +103,8 @@ func (g *rig) run(f func()) {
 type login struct {
 	held      bool
 	immediate uint16
+	solNot    bool
+	notify    srp.LoginFlags
 }
 
 // peer is an initiator that speaks in raw units.
@@ -157,11 +162,16 @@ func (g *rig) dial(l login) *peer {
 func (p *peer) accept(req rdma.ConnRequest, l login) {
 	g := p.g
 	g.t.Helper()
+	var flags srp.LoginRspFlags
+	if l.solNot {
+		flags = srp.LoginRspSolNot
+	}
 	ch, err := NewChannel(ChannelConfig{
 		Reactor: g.reactor, Device: g.dev, Plan: g.plan, Handler: g.disk, Held: l.held, Timing: g.timing, Session: &Session{},
 		Terms: channel.Terms{
-			Rsp:    srp.LoginRsp{Delta: int32(g.plan.Credits), MaxITIU: g.plan.MaxRequestIU, MaxTIIU: g.plan.MaxResponseIU},
+			Rsp:    srp.LoginRsp{Delta: int32(g.plan.Credits), MaxITIU: g.plan.MaxRequestIU, MaxTIIU: g.plan.MaxResponseIU, Flags: flags},
 			Limits: srp.CmdLimits{MaxTransfer: uint32(g.plan.MaxTransfer), ImmediateOffset: l.immediate},
+			Notify: l.notify,
 		},
 		OnEnd: func(c *Channel) { p.done <- c.Stats() },
 	})
@@ -198,12 +208,12 @@ func (p *peer) send(unit []byte) {
 		SGL: []rdma.SGE{{Region: p.out, Off: off, Len: uint64(len(unit))}}})
 }
 
-// trySend sends a unit, unless the connection has ended.
+// trySend sends a unit, unless the connection has ended. Several goroutines may call it.
 func (p *peer) trySend(unit []byte) {
-	off := uint64(p.next%peerDepth) * unitSize
-	p.next++
-	copy(p.out.Bytes()[off:], unit)
 	p.end.Loop.Do(func() {
+		off := uint64(p.next%peerDepth) * unitSize
+		p.next++
+		copy(p.out.Bytes()[off:], unit)
 		// An error tells that the connection has ended, which the caller sees by its events.
 		_, _ = p.end.QP.PostSend([]rdma.Work{{ID: 1 << 32, Op: rdma.OpSend, Flags: rdma.Signaled,
 			SGL: []rdma.SGE{{Region: p.out, Off: off, Len: uint64(len(unit))}}}})
@@ -313,7 +323,7 @@ type disk struct {
 }
 
 func newDisk(a *ioctx.Arena) *disk {
-	d := &disk{arena: a, data: make([]byte, 1<<20), news: make(chan string, 1000)}
+	d := &disk{arena: a, data: make([]byte, max(1<<20, len(a.Bytes()))), news: make(chan string, 1000)}
 	d.onAbort = func(c *Command) { d.drop(c); c.Finish(Result{}) }
 	d.onTM = func(t *TaskManagement) { t.Finish(srp.RspComplete) }
 	return d

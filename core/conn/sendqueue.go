@@ -13,9 +13,10 @@ type kind uint8
 const (
 	kindRecv    kind = iota + 1
 	kindPart         // a piece of data with more behind it
+	kindTable        // the last RDMA READ of an indirect table
 	kindFetched      // the last RDMA READ of a fetch
 	kindRespond
-	kindCredReq
+	kindAsk
 	kindLogout
 	kindProbe
 )

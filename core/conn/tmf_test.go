@@ -8,7 +8,7 @@ import (
 	"github.com/gosrpt/gosrpt/core/srp"
 )
 
-// TestTaskManagementAnswersAreWhole: response data and RSPVALID are there on success, too, because
+// TestTaskManagementAnswersAreWhole is case B06.1 and B06.2: response data and RSPVALID are there on success, too, because
 // an initiator takes their absence for a failure.
 func TestTaskManagementAnswersAreWhole(t *testing.T) {
 	leaktest.Check(t)

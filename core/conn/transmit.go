@@ -55,6 +55,8 @@ func (c *Channel) stageNext() bool {
 		return false
 	}
 	switch a.Kind {
+	case channel.ActFetchTable:
+		c.stageTable(a)
 	case channel.ActFetch:
 		c.stageData(a, c.m.Cmd(a.Slot).DataOut(), rdma.OpRead)
 	case channel.ActWrite:
@@ -102,6 +104,32 @@ func (c *Channel) stageData(a *channel.Action, d *srp.Data, op rdma.Op) {
 	}
 }
 
+// stageTable stages the READ of the next piece of an indirect table.
+func (c *Channel) stageTable(a *channel.Action) {
+	p := &c.q.place
+	at, total := c.m.Data(a.Slot).Remote(), uint64(a.N)
+	n := min(total-p.done, c.limit)
+	sge, ok := c.slots[a.Slot.Index()].cmd.table.lease.SGE(c.cfg.Device, p.done, n)
+	if !ok {
+		c.misfit(a, "the table does not fit the room for it")
+		return
+	}
+	w := rdma.Work{ID: workID(kindPart, uint32(a.Slot)), Op: rdma.OpRead, RemoteAddr: at.Addr + p.done, RKey: at.Key}
+	p.done += n
+	last := p.done == total
+	if last {
+		w.ID = workID(kindTable, uint32(a.Slot))
+	}
+	if last || c.q.shouldSignal() {
+		w.Flags = rdma.Signaled
+	}
+	c.q.add(w, sge)
+	if last {
+		c.q.todo.pop()
+		c.q.place = cursor{}
+	}
+}
+
 func (c *Channel) countData(op rdma.Op, n uint64) {
 	if op == rdma.OpRead {
 		c.stats.bytesOut += n
@@ -124,8 +152,8 @@ func (c *Channel) stageUnit(a *channel.Action) {
 	switch a.Kind {
 	case channel.ActRespond:
 		k, buf = kindRespond, a.Slot.Index()
-	case channel.ActCredReq:
-		k, buf = kindCredReq, len(c.slots)
+	case channel.ActCredReq, channel.ActReport:
+		k, buf = kindAsk, len(c.slots)
 	case channel.ActLogout:
 		k, buf = kindLogout, len(c.slots)+1
 	}
@@ -133,9 +161,13 @@ func (c *Channel) stageUnit(a *channel.Action) {
 	if k == kindRespond {
 		b = c.m.AppendRsp(a.Slot, b)
 	} else {
-		b = channel.AppendControl(*a, b)
+		b = c.m.AppendControl(*a, b)
 	}
-	c.q.add(rdma.Work{ID: workID(k, uint32(a.Slot)), Op: rdma.OpSend, Flags: rdma.Signaled}, c.send.SGE(buf, uint64(len(b))))
+	flags := rdma.Signaled
+	if a.SolNot {
+		flags |= rdma.Solicited
+	}
+	c.q.add(rdma.Work{ID: workID(k, uint32(a.Slot)), Op: rdma.OpSend, Flags: flags}, c.send.SGE(buf, uint64(len(b))))
 	c.q.todo.pop()
 }
 

@@ -30,6 +30,35 @@ func TestBufferThatNeverComesEndsInBusy(t *testing.T) {
 	})
 }
 
+func TestTableRoomThatNeverComesEndsInBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t)
+		p := g.login(login{})
+		g.run(func() {
+			a := g.reactor.tables.arena
+			if ok, err := a.Acquire(&g.tableHog, a.Largest(), nil, g.reactor.now); !ok || err != nil {
+				t.Error("the table room is not free")
+			}
+		})
+		start := time.Now()
+		p.read(7, 0, 2048, p.table(4, 1))
+		p.read(8, 0, 4096, direct(p.desc(0, 4096))) // commands without a table are not held up
+		p.rsp(8)
+		if r := p.rsp(7); r.Status() != 8 || r.Delta() != 1 || r.In() != 2048 {
+			t.Errorf("% x", []byte(r))
+		}
+		if d := time.Since(start); d != g.plan.MaxWait {
+			t.Errorf("after %v", d)
+		}
+		g.run(g.giveArena)
+		p.read(9, 0, 2048, p.table(4, 1))
+		if r := p.rsp(9); r.Status() != 0 {
+			t.Errorf("% x", []byte(r))
+		}
+		g.settled(p)
+	})
+}
+
 func TestCommandsShareTheBuffersInOrder(t *testing.T) {
 	leaktest.Check(t)
 	g := newRig(t)

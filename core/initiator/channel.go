@@ -69,11 +69,14 @@ type channel struct {
 	limit int32
 
 	sendMem, recvMem rdma.Region
-	slots            []slot
-	unused           []*slot
-	taskSlot         *slot
-	answers          []*slot
-	logoutSlot       *slot
+	// tableMem holds, for each command slot, the part of its indirect table that the target reads. Nil without
+	// Config.TableEntries.
+	tableMem   rdma.Region
+	slots      []slot
+	unused     []*slot
+	taskSlot   *slot
+	answers    []*slot
+	logoutSlot *slot
 
 	waiting fifo[*Command]
 	tasks   fifo[*task]
@@ -142,8 +145,12 @@ func (ch *channel) makeSlots() error {
 		}
 	}
 	ch.outbox = make([]rdma.Work, 0, n)
-	ch.outList, ch.inList = make([]srp.Desc, 0, maxList), make([]srp.Desc, 0, maxList)
-	return nil
+	most := max(maxList, ch.s.cfg.TableEntries)
+	ch.outList, ch.inList = make([]srp.Desc, 0, most), make([]srp.Desc, 0, most)
+	if t := ch.s.cfg.TableEntries; t > 0 {
+		ch.tableMem, err = ch.s.cfg.Device.Register(make([]byte, depth*t*srp.DescLen), rdma.RemoteRead)
+	}
+	return err
 }
 
 // makeReceives registers the receive buffers and posts them.
@@ -264,7 +271,7 @@ func (ch *channel) close() {
 	if err := ch.qp.Close(); err != nil {
 		ch.s.log.Warn("closing a queue pair failed", "channel", ch.index, "error", err)
 	}
-	for _, r := range []rdma.Region{ch.sendMem, ch.recvMem} {
+	for _, r := range []rdma.Region{ch.sendMem, ch.recvMem, ch.tableMem} {
 		if r == nil {
 			continue
 		}

@@ -16,7 +16,8 @@ const (
 	FormatAuto Format = iota
 	// FormatDirect is one descriptor for one piece of memory.
 	FormatDirect
-	// FormatIndirect is a table, complete in the unit, for any number of pieces up to 255.
+	// FormatIndirect is a table for any number of pieces: up to Config.ListEntries in the unit, the rest in memory
+	// as far as Config.TableEntries permits.
 	FormatIndirect
 	// FormatImmediate puts the data to be written into the unit.
 	FormatImmediate

@@ -30,6 +30,16 @@ type Config struct {
 	IULen uint32
 	// Immediate asks for immediate data.
 	Immediate bool
+	// ListEntries is how many descriptors a unit carries at most: as many as it has room for, up to 255, if 0.
+	ListEntries int
+	// TableEntries permits indirect tables of up to so many descriptors, of which the target reads from this side's
+	// memory what the unit does not carry. 0 permits none beyond the unit.
+	TableEntries int
+	// Reports asks to be told of asynchronous events; see Event.
+	Reports bool
+	// Event, if not nil, is called for each of them in the session's goroutine. It must not block; sense is valid
+	// until it returns.
+	Event func(lun srp.LUN, sense []byte)
 	// Native sends the login in the 64-byte form of IB CM, for devices that connect without IP
 	// addressing.
 	Native bool
@@ -53,6 +63,8 @@ const (
 	defaultTimeout = 5 * time.Second
 	// maxIULen bounds what a configuration or a target can make a session allocate for a unit.
 	maxIULen = 1 << 20
+	// maxTable bounds Config.TableEntries.
+	maxTable = 1 << 16
 	// maxDepth is what the tag has room for.
 	maxDepth = 1 << 14
 )
@@ -71,6 +83,9 @@ func (c Config) withDefaults() Config {
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
 	}
+	if c.ListEntries == 0 {
+		c.ListEntries = maxList
+	}
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
@@ -87,6 +102,10 @@ func (c *Config) validate() error {
 		return fmt.Errorf("%w: queue depth %d is not within 1..%d", ErrInvalid, c.QueueDepth, maxDepth)
 	case c.IULen < srp.MinITIU || c.IULen > maxIULen:
 		return fmt.Errorf("%w: information unit length %d is not within %d..%d", ErrInvalid, c.IULen, srp.MinITIU, maxIULen)
+	case c.ListEntries < 1 || c.ListEntries > maxList:
+		return fmt.Errorf("%w: %d descriptors in a unit are not within 1..%d", ErrInvalid, c.ListEntries, maxList)
+	case c.TableEntries < 0 || c.TableEntries > maxTable:
+		return fmt.Errorf("%w: %d descriptors in a table are not within 0..%d", ErrInvalid, c.TableEntries, maxTable)
 	case sendSlots(c.QueueDepth) > c.Device.Attr().MaxQPWork:
 		return fmt.Errorf("%w: queue depth %d is more than %s can hold", ErrInvalid, c.QueueDepth, c.Device.Name())
 	}
@@ -99,6 +118,9 @@ func (c *Config) loginRequest(index int) srp.LoginReq {
 		Initiator: c.Initiator, Target: c.Target}
 	if index > 0 {
 		req.Flags = srp.LoginFlags(srp.ActionMulti)
+	}
+	if c.Reports {
+		req.Flags |= srp.LoginAerSolNot
 	}
 	if c.Immediate {
 		req.Flags |= srp.LoginImmediate

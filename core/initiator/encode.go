@@ -21,6 +21,9 @@ func (ch *channel) encode(sl *slot, c *Command) error {
 	if f.In, err = ch.describe(sl, c.In, ch.inList, chooseIn(c), rdma.RemoteWrite); err != nil {
 		return err
 	}
+	if f.In.Remote > 0 && f.Out.Remote > 0 {
+		return fmt.Errorf("%w: two tables that do not fit into the unit", ErrInvalid)
+	}
 	if n := unitLen(f); n > uint64(ch.maxITIU) {
 		return fmt.Errorf("%w: the command takes a unit of %d bytes, the login allows %d", ErrInvalid, n, ch.maxITIU)
 	}
@@ -36,7 +39,7 @@ func unitLen(f *srp.CmdFields) uint64 {
 		case srp.FormatDirect:
 			n += srp.DescLen
 		case srp.FormatIndirect:
-			n += srp.IndirectLen + srp.DescLen*uint64(len(d.List))
+			n += srp.IndirectLen + srp.DescLen*uint64(len(d.List)-d.Remote)
 		case srp.FormatImmediate:
 			n += immediateOffset - srp.CmdLen + uint64(len(d.Immediate))
 		}
@@ -86,8 +89,8 @@ func (ch *channel) describe(sl *slot, sgl []rdma.SGE, list []srp.Desc, f Format,
 		return d, fmt.Errorf("%w: %d pieces of memory in the direct format", ErrInvalid, len(sgl))
 	case f == FormatImmediate && (len(sgl) != 1 || access != rdma.RemoteRead || !ch.immediate):
 		return d, fmt.Errorf("%w: immediate data was not granted, or is not one piece to be written", ErrInvalid)
-	case len(sgl) > maxList:
-		return d, fmt.Errorf("%w: %d pieces of memory, a unit names %d", ErrInvalid, len(sgl), maxList)
+	case len(sgl) > max(ch.s.cfg.ListEntries, ch.s.cfg.TableEntries):
+		return d, fmt.Errorf("%w: %d pieces of memory, a unit names %d and a table %d", ErrInvalid, len(sgl), ch.s.cfg.ListEntries, ch.s.cfg.TableEntries)
 	}
 	if f == FormatImmediate {
 		e := &sgl[0]
@@ -101,10 +104,29 @@ func (ch *channel) describe(sl *slot, sgl []rdma.SGE, list []srp.Desc, f Format,
 	}
 	d.Format, d.List = srp.FormatDirect, list
 	if f == FormatIndirect {
-		// The table is complete in the unit; its own address is never used.
-		d.Format, d.Table = srp.FormatIndirect, srp.Desc{Addr: ch.sendMem.Addr() + uint64(sl.off), Key: ch.sendMem.RKey()}
+		d.Format = srp.FormatIndirect
+		ch.placeTable(sl, &d)
 	}
 	return d, nil
+}
+
+// placeTable says where the table of d lies: if it does not fit into the unit, in memory that the target can read.
+func (ch *channel) placeTable(sl *slot, d *srp.DataFields) {
+	cfg := &ch.s.cfg
+	room := max(int(ch.maxITIU)-srp.CmdLen-srp.IndirectLen, 0) / srp.DescLen
+	in := min(len(d.List), cfg.ListEntries, room)
+	if cfg.TableEntries == 0 || in == len(d.List) {
+		// The table is complete in the unit; its own address is never used.
+		d.Table = srp.Desc{Addr: ch.sendMem.Addr() + uint64(sl.off), Key: ch.sendMem.RKey()}
+		return
+	}
+	off := sl.index * cfg.TableEntries * srp.DescLen
+	d.Table = srp.Desc{Addr: ch.tableMem.Addr() + uint64(off), Key: ch.tableMem.RKey()}
+	d.Remote = len(d.List) - in
+	b := ch.tableMem.Bytes()[off+in*srp.DescLen : off+in*srp.DescLen]
+	for _, e := range d.List[in:] {
+		b = e.Append(b)
+	}
 }
 
 // checkPiece checks that an element lies in its region, and that the sum of them fits in 32 bits.

@@ -135,6 +135,9 @@ func (ch *channel) unit(b []byte) error {
 		ch.s.stats.targetRequests.Add(1)
 		key, asc, ascq, _ := senseOf(req.Sense)
 		ch.s.log.Info("asynchronous event", "lun", req.LUN.String(), "key", key, "asc", asc, "ascq", ascq)
+		if f := ch.s.cfg.Event; f != nil {
+			f(req.LUN, req.Sense)
+		}
 		return ch.answer(srp.AppendAerRsp, req.Tag)
 	case srp.OpTLogout:
 		out, err := srp.ParseTLogout(b)

@@ -193,7 +193,7 @@ func (c *conn) handle(comp *rdma.Completion) bool {
 func (c *conn) unit(iu []byte) {
 	switch op := srp.Opcode(iu[0]); {
 	case op == srp.OpCmd:
-		if err := c.cmd.Parse(iu, srp.CmdLimits{MaxTransfer: 1 << 30, ImmediateOffset: c.imm}); err != nil {
+		if err := c.cmd.Parse(iu, srp.CmdLimits{MaxTransfer: 1 << 30, MaxTable: 1 << 20, ImmediateOffset: c.imm}); err != nil {
 			c.s.tb.Errorf("command %x: %v", iu, err)
 			return
 		}

@@ -6,6 +6,10 @@ import "github.com/gosrpt/gosrpt/core/scsi"
 // ended (SAM-5 5.14.5).
 const CommandsCleared scsi.SenseCode = 0x06_2F_00
 
+// maxOps bounds the functions of a nexus that are under way: while a store gives nothing back, each that its channel has
+// given up stays. More than those fail at once.
+const maxOps = 256
+
 // Nexus is one I_T nexus. The zero value is one without channels.
 type Nexus struct {
 	members []member
@@ -132,6 +136,10 @@ func (n *Nexus) manage(ev *Event) {
 		return
 	}
 	if !ev.Known || n.index(ev.Channel) < 0 {
+		n.answer(ev.Channel, ev.Request, Failed)
+		return
+	}
+	if len(n.ops) >= maxOps {
 		n.answer(ev.Channel, ev.Request, Failed)
 		return
 	}

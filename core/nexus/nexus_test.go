@@ -256,3 +256,16 @@ func TestClearOfANexusWithoutChannels(t *testing.T) {
 	r.want(Event{Kind: EvClear, Op: 5, LUN: 3, Reset: true}, "attention lun 3 06/29/03, cleared #5")
 	r.want(Event{Kind: EvClear, Op: 6, LUN: 3}, "cleared #6")
 }
+
+func TestFunctionsUnderWayAreBounded(t *testing.T) {
+	r := two(t)
+	set := func(req uint32) Event {
+		return Event{Kind: EvManage, Channel: 1, Request: req, Function: AbortTaskSet, LUN: 3, Known: true}
+	}
+	for i := range uint32(maxOps) {
+		r.want(set(i), fmt.Sprintf("abort on 2 #%d lun 3", i+1))
+	}
+	r.want(set(999), "answer 1/999: 5")
+	r.want(Event{Kind: EvAborted, Channel: 2, Op: 1}, "answer 1/0: 0")
+	r.want(set(1000), fmt.Sprintf("abort on 2 #%d lun 3", maxOps+1))
+}

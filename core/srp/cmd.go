@@ -24,6 +24,7 @@ const (
 // CmdLimits is what a login has settled about SRP_CMD.
 type CmdLimits struct {
 	MaxTransfer     uint32 // longest data buffer, bytes
+	MaxTable        uint32 // longest indirect table that is not wholly in the unit, bytes; 0: none
 	ImmediateOffset uint16 // negotiated offset of immediate data; 0: not negotiated
 }
 
@@ -63,10 +64,10 @@ func (c *Cmd) parse(l CmdLimits) error {
 	if err := c.place(off, l); err != nil {
 		return err
 	}
-	if err := c.out.verify(l.MaxTransfer); err != nil {
+	if err := c.out.verify(l); err != nil {
 		return err
 	}
-	if err := c.in.verify(l.MaxTransfer); err != nil {
+	if err := c.in.verify(l); err != nil {
 		return err
 	}
 	if c.out.length > 0 && c.in.length > 0 {
@@ -161,11 +162,14 @@ type CmdFields struct {
 type DataFields struct {
 	Format Format
 	// List is the single descriptor of the direct format and the whole table of
-	// the indirect one, at most 255.
+	// the indirect one, of which at most 255 go into the unit.
 	List []Desc
 	// Table is where the indirect table lies in initiator memory. Its length is
 	// derived from List.
 	Table Desc
+	// Remote is how many of the last entries of List are left out of the unit: an
+	// initiator has them in memory at Table. Then List may be as long as a table can be.
+	Remote int
 	// Immediate is the data of the immediate format, put at ImmediateOffset of
 	// the unit.
 	Immediate       []byte
@@ -177,8 +181,11 @@ func (d *DataFields) count() byte {
 	if d.Format != FormatIndirect {
 		return 0
 	}
-	return byte(len(d.List))
+	return byte(len(d.inUnit()))
 }
+
+// inUnit returns the entries of the table that go into the unit.
+func (d *DataFields) inUnit() []Desc { return d.List[:len(d.List)-d.Remote] }
 
 // Append appends the unit. It builds what the fields say, right or wrong: the
 // immediate data is laid at its offset only if the descriptors end before that.
@@ -213,7 +220,7 @@ func (d *DataFields) append(b []byte) []byte {
 		t.Length = uint32(len(d.List)) * DescLen
 		b = t.Append(b)
 		b = binary.BigEndian.AppendUint32(b, d.total())
-		for _, e := range d.List {
+		for _, e := range d.inUnit() {
 			b = e.Append(b)
 		}
 	}

@@ -40,6 +40,12 @@ func desc(b []byte) Desc {
 	}
 }
 
+// wraps tells whether the piece reaches beyond the end of the address space.
+func (d Desc) wraps() bool {
+	_, carry := bits.Add64(d.Addr, uint64(d.Length), 0)
+	return carry != 0
+}
+
 // Append appends the 16 bytes of the descriptor.
 func (d Desc) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, d.Addr)
@@ -51,8 +57,10 @@ func (d Desc) Append(b []byte) []byte {
 type Data struct {
 	format Format
 	length uint32
+	remote uint32 // bytes of the table that are in initiator memory only
 	table  []byte // table descriptor of the indirect format
 	list   []byte // memory descriptors within the unit
+	rest   []byte // those that Complete has added
 	imm    []byte // immediate data
 }
 
@@ -62,12 +70,18 @@ func (d *Data) Format() Format { return d.format }
 // Len returns the length of the data buffer in bytes: what the command may move.
 func (d *Data) Len() uint32 { return d.length }
 
-// Count returns the number of memory descriptors. Their lengths sum to at
-// least Len; single ones may be zero.
-func (d *Data) Count() int { return len(d.list) / DescLen }
+// Count returns the number of memory descriptors that are known. Their lengths
+// sum to at least Len, unless Remote names more; single ones may be zero.
+func (d *Data) Count() int { return (len(d.list) + len(d.rest)) / DescLen }
 
 // At returns memory descriptor i, 0 <= i < Count.
-func (d *Data) At(i int) Desc { return desc(d.list[i*DescLen:]) }
+func (d *Data) At(i int) Desc {
+	off := i * DescLen
+	if off < len(d.list) {
+		return desc(d.list[off:])
+	}
+	return desc(d.rest[off-len(d.list):])
+}
 
 // Table returns the table descriptor of the indirect format: where the table
 // lies in initiator memory. Zero for other formats.
@@ -76,6 +90,31 @@ func (d *Data) Table() Desc {
 		return Desc{}
 	}
 	return desc(d.table)
+}
+
+// Remote names the part of the table that is in initiator memory only, to be read
+// from there and given to Complete. Its length is 0 if there is none.
+func (d *Data) Remote() Desc {
+	if d.remote == 0 {
+		return Desc{}
+	}
+	t := d.Table()
+	return Desc{Addr: t.Addr + uint64(len(d.list)), Key: t.Key, Length: d.remote}
+}
+
+// Complete adds the part of the table that Remote named, b, which must stay in place
+// as long as the descriptors are used. An error tells what is wrong with the whole
+// table, as Parse would have; then d has no part of it.
+func (d *Data) Complete(b []byte) error {
+	if uint64(len(b)) != uint64(d.remote) {
+		return fail(OpCmd, ProblemTableLength, uint64(len(b)), uint64(d.remote))
+	}
+	d.rest, d.remote = b, 0
+	err := d.verifyList()
+	if err != nil {
+		d.list, d.rest = nil, nil
+	}
+	return err
 }
 
 // Immediate returns the data of the immediate format, Len bytes, nil for others.
@@ -133,33 +172,37 @@ func (d *Data) placeImmediate(b []byte, offset uint16, end uint64) error {
 }
 
 // verify checks what the descriptors say.
-func (d *Data) verify(maxTransfer uint32) error {
+func (d *Data) verify(l CmdLimits) error {
 	if d.format == FormatIndirect {
-		if err := d.verifyTable(); err != nil {
+		if err := d.verifyTable(l.MaxTable); err != nil {
 			return err
 		}
 	}
 	if err := d.verifyList(); err != nil {
 		return err
 	}
-	if d.length > maxTransfer {
-		return fail(OpCmd, ProblemTransfer, uint64(d.length), uint64(maxTransfer))
+	if d.length > l.MaxTransfer {
+		return fail(OpCmd, ProblemTransfer, uint64(d.length), uint64(l.MaxTransfer))
 	}
 	return nil
 }
 
-func (d *Data) verifyTable() error {
-	size := d.Table().Length
-	if size%DescLen != 0 {
-		return fail(OpCmd, ProblemTableLength, uint64(size), DescLen)
+func (d *Data) verifyTable(most uint32) error {
+	t := d.Table()
+	have := uint32(len(d.list)) // at most 255 descriptors
+	switch {
+	case t.Length%DescLen != 0:
+		return fail(OpCmd, ProblemTableLength, uint64(t.Length), DescLen)
+	case have > t.Length:
+		return fail(OpCmd, ProblemCount, uint64(have/DescLen), uint64(t.Length/DescLen))
+	case have == t.Length:
+		return nil // its address is of no interest
+	case t.Length > most:
+		return fail(OpCmd, ProblemRemoteTable, uint64(t.Length), uint64(most))
+	case t.wraps():
+		return fail(OpCmd, ProblemWrap, t.Addr, uint64(t.Length))
 	}
-	n, c := uint64(size/DescLen), uint64(d.Count())
-	if c > n {
-		return fail(OpCmd, ProblemCount, c, n)
-	}
-	if c < n {
-		return fail(OpCmd, ProblemRemoteTable, n, c)
-	}
+	d.remote = t.Length - have
 	return nil
 }
 
@@ -167,15 +210,15 @@ func (d *Data) verifyList() error {
 	if d.format != FormatDirect && d.format != FormatIndirect {
 		return nil
 	}
-	var sum uint64 // at most 255 entries of 32 bits: cannot wrap
+	var sum uint64 // of fewer than 2^28 entries of 32 bits: cannot wrap
 	for i := range d.Count() {
 		e := d.At(i)
-		if _, carry := bits.Add64(e.Addr, uint64(e.Length), 0); carry != 0 {
+		if e.wraps() {
 			return fail(OpCmd, ProblemWrap, e.Addr, uint64(e.Length))
 		}
 		sum += uint64(e.Length)
 	}
-	if uint64(d.length) > sum {
+	if d.remote == 0 && uint64(d.length) > sum {
 		return fail(OpCmd, ProblemTotal, uint64(d.length), sum)
 	}
 	return nil

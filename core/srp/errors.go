@@ -19,7 +19,7 @@ const (
 	ProblemImmediateOverlap                    // immediate data offset lies inside the descriptors
 	ProblemTableLength                         // table length is no multiple of 16
 	ProblemCount                               // more descriptors in the unit than in the table
-	ProblemRemoteTable                         // part of the table is left in initiator memory
+	ProblemRemoteTable                         // table in initiator memory longer than is read from there
 	ProblemTotal                               // total length exceeds the sum of the entries
 	ProblemWrap                                // address + length exceeds 64 bits
 	ProblemTransfer                            // buffer longer than the largest transfer
@@ -29,6 +29,7 @@ const (
 	ProblemCredit                              // request sent without a credit
 	ProblemUnsolicited                         // response to a request that was not sent
 	ProblemTag                                 // tag in use
+	ProblemUnanswered                          // request of the target without an answer in time
 )
 
 var problemNames = [...]string{
@@ -42,7 +43,7 @@ var problemNames = [...]string{
 	ProblemImmediateOverlap: "immediate data offset lies inside the descriptors",
 	ProblemTableLength:      "indirect table length is not a multiple of 16",
 	ProblemCount:            "descriptor count exceeds the indirect table",
-	ProblemRemoteTable:      "indirect table is not wholly in the unit",
+	ProblemRemoteTable:      "indirect table in initiator memory is too long",
 	ProblemTotal:            "total length exceeds the sum of the descriptors",
 	ProblemWrap:             "descriptor wraps around the address space",
 	ProblemTransfer:         "data buffer exceeds the largest transfer",
@@ -52,6 +53,7 @@ var problemNames = [...]string{
 	ProblemCredit:           "request sent without a credit",
 	ProblemUnsolicited:      "response without an outstanding request",
 	ProblemTag:              "tag is in use",
+	ProblemUnanswered:       "no answer in time",
 }
 
 // Error describes the problem.
@@ -116,6 +118,8 @@ func (p Problem) Answer() Answer {
 		return Answer{AnswerLogout, LogoutUnsolicited}
 	case ProblemCredit:
 		return Answer{AnswerLogout, LogoutNoReason}
+	case ProblemUnanswered:
+		return Answer{AnswerLogout, LogoutInactive}
 	case ProblemTag:
 		return Answer{Kind: AnswerOverlap}
 	case ProblemImmediateOverlap, ProblemTableLength, ProblemCount, ProblemRemoteTable, ProblemTotal,

@@ -84,7 +84,7 @@ func TestMalformedCommandGetsItsAnswer(t *testing.T) {
 		{"immediate, wraps with offset", join(head(0x30, 0, 0, 0), 0xffffffb0, make([]byte, 16+512)), testLimits, ProblemImmediateRange, leave(LogoutLength)},
 		{"immediate, unit ends before offset", join(head(0x30, 0, 0, 0), 0), testLimits, ProblemImmediateRange, leave(LogoutLength)},
 		{"immediate offset in additional CDB", join(head(0x30, 0, 0, 20), make([]byte, 20), 4, make([]byte, 32)), testLimits, ProblemImmediateOverlap, check},
-		{"immediate offset in data-in descriptor", join(head(0x31, 0, 0, 0), 4, page, make([]byte, 32)), CmdLimits{1 << 24, 52}, ProblemImmediateOverlap, check},
+		{"immediate offset in data-in descriptor", join(head(0x31, 0, 0, 0), 4, page, make([]byte, 32)), CmdLimits{MaxTransfer: 1 << 24, ImmediateOffset: 52}, ProblemImmediateOverlap, check},
 		{"table of 17 bytes", join(head(0x02, 0, 1, 0), table(17), 4096, page), testLimits, ProblemTableLength, check},
 		{"more descriptors than table", join(head(0x02, 0, 2, 0), table(16), 4096, page, page), testLimits, ProblemCount, check},
 		{"empty table, one descriptor", join(head(0x20, 1, 0, 0), table(0), 0, page), testLimits, ProblemCount, check},

@@ -232,7 +232,7 @@ func TestUnitThatDoesNotFitIsRefused(t *testing.T) {
 			t.Errorf("LUN %d: %v", u.LUN, err)
 		}
 	}
-	if n := g.stats().Reactor.Sources; n != 3 { // the small arena, the store, its arena
+	if n := g.stats().Reactor.Sources; n != 4 { // the small arena, that of tables, the store, its arena
 		t.Errorf("%d sources", n)
 	}
 }

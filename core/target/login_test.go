@@ -75,7 +75,7 @@ func TestLoginFormFollowsFromTheAddressing(t *testing.T) {
 	ip := g.knocker(g.peer)
 	req := request()
 	e, c := ip.knock(req.AppendRDMA(nil))
-	want := "c000000000000010" + "1122334455667788" + "00002054" + "00000200" + "0006" + "80" + strings.Repeat("00", 25)
+	want := "c000000000000010" + "1122334455667788" + "00002054" + "00000200" + "0006" + "90" + strings.Repeat("00", 25)
 	if got := hex.EncodeToString(c.Data[:srp.LoginRspLen]); got != want {
 		t.Errorf("RDMA/CM form: answered\n%s, want\n%s", got, want)
 	}

@@ -107,7 +107,7 @@ type Stats struct {
 	Sessions, Channels, Pending int
 	// Reactor is the reactor's.
 	Reactor conn.ReactorStats
-	// Arenas are those of the units, by name, and that of LUNs without a unit.
+	// Arenas are those of the units, by name, that of LUNs without a unit, and that of indirect tables.
 	Arenas map[string]ioctx.ArenaStats
 }
 
@@ -123,6 +123,7 @@ func (t *Target) Stats(ctx context.Context) (Stats, error) {
 	err := t.reactor.Call(ctx, func() {
 		s.Sessions, s.Channels, s.Pending, s.Reactor = len(t.sessions), t.links, t.promised, t.reactor.Stats()
 		s.Arenas[t.small.Name()] = t.small.Stats()
+		s.Arenas["tables"] = t.reactor.TableStats()
 		t.luns.each(func(m *mapped) { s.Arenas[m.arena.Name()] = m.arena.Stats() })
 	})
 	return s, err

@@ -63,6 +63,9 @@ type Target struct {
 const (
 	// smallArena is for the answers of units without a store: INQUIRY, REPORT LUNS.
 	smallArena = 1 << 20
+	// tableArena is for indirect tables that are read from initiators' memory: 8 of the longest that a transfer of 16 MiB can
+	// have, or 128 of the longest that Linux makes.
+	tableArena = 4 << 20
 	// newsDepth bounds the log lines that wait to be written.
 	newsDepth = 512
 )
@@ -82,7 +85,8 @@ func New(cfg Config, log hclog.Logger) (*Target, error) {
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.devices = slices.Clone(cfg.Devices)
 	t.planned.Store(cfg.planned(cfg.Plan))
-	r, err := conn.NewReactor(conn.ReactorConfig{Name: cfg.Name, Devices: cfg.Devices, QueueDepth: cfg.queueDepth()})
+	r, err := conn.NewReactor(conn.ReactorConfig{Name: cfg.Name, Devices: cfg.Devices, QueueDepth: cfg.queueDepth(),
+		TableBytes: tableArena, TableWait: cfg.Plan.MaxWait})
 	if err != nil {
 		return nil, fmt.Errorf("target %s: %w", cfg.Name, err)
 	}

@@ -183,7 +183,7 @@ func (s *session) adopt(g Grant) {
 		}
 	}
 	if changed {
-		s.attend(lu.AttnLUNsChanged)
+		s.tellLUNs()
 	}
 }
 
@@ -253,12 +253,11 @@ func (s *session) lunInfo() []LUNInfo {
 	return list
 }
 
-// lunsChanged follows a change of the target's units: sessions whose LUNs are others now are told by a unit attention of
-// the units that they see.
+// lunsChanged follows a change of the target's units: sessions whose LUNs are others now are told, see tellLUNs.
 func (t *Target) lunsChanged() {
 	for _, s := range t.sessions {
 		if s.view == nil || s.view.build(t.luns) {
-			s.attend(lu.AttnLUNsChanged)
+			s.tellLUNs()
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package target
 
 import (
-	"encoding/hex"
 	"net/netip"
 	"testing"
 
@@ -10,54 +9,6 @@ import (
 	"github.com/gosrpt/gosrpt/core/rdma/rdmatest"
 	"github.com/gosrpt/gosrpt/core/srp"
 )
-
-func TestManyChannelsOfOneHostKeepNoOtherOut(t *testing.T) {
-	leaktest.Check(t)
-	g := newRig(t, func(g *rig) {
-		g.cfg.Limits = Limits{Channels: 20, ChannelsPerNexus: 8, Reserve: 4}
-	})
-	k := g.knocker(g.peer)
-	multi := func(host byte) srp.LoginReq {
-		r := request()
-		r.Flags, r.Initiator[0] = srp.LoginFlags(srp.ActionMulti), host
-		return r
-	}
-	for _, host := range []byte{1, 2} {
-		granted := 0
-		for i := range 44 {
-			r := multi(host)
-			e, c := k.knock(r.AppendRDMA(nil))
-			if c.Event == rdma.EventEstablished {
-				if granted++; granted > 8 {
-					t.Fatalf("host %d: channel %d was granted", host, i)
-				}
-				continue
-			}
-			want := "c200000000010006" + "1122334455667788"
-			if got := hex.EncodeToString(c.Data[:16]); c.Reason != rdma.RejectConsumer || got != want {
-				t.Fatalf("host %d: %v %s", host, c.Reason, got)
-			}
-			e.Close()
-		}
-		if granted != 8 {
-			t.Errorf("host %d: %d channels", host, granted)
-		}
-	}
-	// 16 of 20 are in use, 4 are reserved: for first channels only.
-	for host := byte(3); host < 7; host++ {
-		k.accepted(multi(host))
-		r := multi(host)
-		if rej := k.refused(r.AppendRDMA(nil)); host < 6 && rej.Reason != srp.RejChannelLimit {
-			t.Errorf("second channel of host %d: %v", host, rej.Reason)
-		}
-	}
-	r := multi(7)
-	if rej := k.refused(r.AppendRDMA(nil)); rej.Reason != srp.RejResources {
-		t.Errorf("a channel beyond the limit: %v", rej.Reason)
-	}
-	k.loop.Close()
-	g.empty()
-}
 
 func TestSingleLoginReplacesTheOldSession(t *testing.T) {
 	leaktest.Check(t)
@@ -77,7 +28,7 @@ func TestSingleLoginReplacesTheOldSession(t *testing.T) {
 		}
 	}
 	// A command of the new channel waits until the store has let go of the old ones.
-	_, mem := g.registered(4096)
+	mem := g.registered(4096)
 	f := srp.CmdFields{Tag: 1, CDB: make([]byte, 6)}
 	n := copy(mem.Bytes(), f.Append(nil))
 	e.Receive(rdma.Work{ID: 9, Op: rdma.OpRecv, SGL: []rdma.SGE{{Region: mem, Off: 1024, Len: 512}}})
@@ -101,13 +52,13 @@ func TestSingleLoginReplacesTheOldSession(t *testing.T) {
 	g.empty()
 }
 
-func (g *rig) registered(n int) ([]byte, rdma.Region) {
+func (g *rig) registered(n int) rdma.Region {
 	g.t.Helper()
 	r, err := g.peer.Register(make([]byte, n), 0)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	return r.Bytes(), r
+	return r
 }
 
 func TestHostThatComesBackFindsItsOwnPlaceFree(t *testing.T) {

@@ -183,7 +183,7 @@ func (g *rig) empty() {
 	g.t.Helper()
 	t := g.target
 	g.waitFor("every channel ends", func() bool {
-		return t.links == 0 && len(t.sessions) == 0 && t.promised == 0 && len(t.pending) == 0
+		return t.links == 0 && len(t.sessions) == 0 && t.promised == 0 && len(t.pending) == 0 && t.used.all == 0 && len(t.used.port) == 0
 	})
 	s := g.stats()
 	for name, a := range s.Arenas {

@@ -50,8 +50,7 @@ func (t *Target) login(req rdma.ConnRequest) {
 
 // admit takes a login through its checks, cheap ones first, and accepts it.
 func (t *Target) admit(ctx context.Context, req rdma.ConnRequest, r *srp.LoginReq) refusal {
-	planned := t.planned.Load()
-	if _, reason, ok := channel.CheckLogin(r, &planned.policy, 0); !ok {
+	if _, reason, ok := channel.CheckLogin(r, &t.planned.Load().policy, 0); !ok {
 		return refusal{reason, fmt.Errorf("%v", reason)}
 	}
 	revision := t.revision.Load()
@@ -59,7 +58,7 @@ func (t *Target) admit(ctx context.Context, req rdma.ConnRequest, r *srp.LoginRe
 	if why.refused() {
 		return why
 	}
-	a := &admission{t: t, req: req, login: r, grant: grant, revision: revision, planned: planned, key: nexusKey{r.Initiator, r.Target}}
+	a := &admission{t: t, req: req, login: r, grant: grant, revision: revision, key: nexusKey{r.Initiator, r.Target}}
 	info := req.Info()
 	a.port = portOfConn(&info)
 	if err := t.reactor.Call(ctx, a.reserve); err != nil {
@@ -100,7 +99,7 @@ type admission struct {
 	// revision is the target's before the authoriser was asked, stale tells that it was another when the channel joined.
 	revision uint64
 	stale    bool
-	planned  *planned
+	planned  *planned // the plan in force when the channel was reserved
 	key      nexusKey
 	port     hcaPort
 	terms    channel.Terms
@@ -116,6 +115,9 @@ func (a *admission) reserve() {
 	if s != nil {
 		existing += s.nexus.Channels()
 	}
+	// The plan of now: one that came while the authoriser was asked may have shorter responses, which this initiator has perhaps
+	// been told of on another channel.
+	a.planned = t.planned.Load()
 	policy := a.planned.policyFor(&a.grant)
 	terms, reason, ok := channel.CheckLogin(a.login, &policy, existing)
 	if !ok {

@@ -78,7 +78,7 @@ func (c *Channel) doSlot(a channel.Action) {
 }
 
 func (c *Channel) lease(cmd *Command, a channel.Action) {
-	ok, err := cmd.arena.Acquire(&cmd.lease, uint64(a.N), cmd, c.cfg.Reactor.now)
+	ok, err := cmd.arena.Acquire(&cmd.lease, uint64(a.N), cmd.turn(), cmd, c.cfg.Reactor.now)
 	switch {
 	case err != nil:
 		c.feed(&channel.Event{Kind: channel.EvBufferRefused, Slot: a.Slot})

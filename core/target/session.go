@@ -64,7 +64,7 @@ func (t *Target) join(a *admission, ch *conn.Channel, cs *conn.Session) {
 	a.stale = a.revision != t.revision.Load()
 	s.last++
 	l := &link{s: s, id: s.last, ch: ch, info: a.req.Info(), port: a.port, single: a.login.Flags.Action() == srp.ActionSingle, since: t.reactor.Now()}
-	ch.User, cs.User = l, s
+	ch.User, cs.User, cs.ID = l, s, uint64(s.id)
 	s.links = append(s.links, l)
 	t.links++
 	t.used.add(l.port)

@@ -20,10 +20,11 @@ type fixed struct{}
 func (fixed) Status() *adminpb.StatusReply {
 	return &adminpb.StatusReply{
 		Version: "v1", Provider: "roce", IdExt: "0011", IocGuid: "0022", Sessions: 1,
-		Listeners: []*adminpb.Listener{{Address: "10.0.0.1:5555", Device: "eth0", State: "listening"}},
-		Luns:      []*adminpb.Lun{{Lun: 3, Name: "disk3", Plugin: "backstore-file", Blocks: 2048, BlockSize: 512, State: "ready", Notice: "buffered I/O", Health: "degraded: half a mirror"}},
-		Plugins:   fixed{}.Plugins().Plugins,
-		Counters:  map[string]uint64{"logins_accepted": 4, "nothing": 0},
+		Listeners:  []*adminpb.Listener{{Address: "10.0.0.1:5555", Device: "eth0", State: "listening"}},
+		Luns:       []*adminpb.Lun{{Lun: 3, Name: "disk3", Plugin: "backstore-file", Blocks: 2048, BlockSize: 512, State: "ready", Notice: "buffered I/O", Health: "degraded: half a mirror"}},
+		Plugins:    fixed{}.Plugins().Plugins,
+		Counters:   map[string]uint64{"logins_accepted": 4, "nothing": 0},
+		ChannelUse: []*adminpb.ChannelUse{{InUse: 41, Limit: 256, Reserved: 32}, {Device: "eth7", Port: 2, InUse: 40, Limit: 64, Reserved: 31}},
 	}
 }
 
@@ -36,7 +37,7 @@ func (fixed) Plugins() *adminpb.PluginsReply {
 }
 
 func (fixed) Sessions() *adminpb.SessionsReply {
-	return &adminpb.SessionsReply{Sessions: []*adminpb.Session{{Id: 7, InitiatorPortId: "0xabc", Permission: "host web by port_id:0xabc", ReadOnly: true, QueueDepth: 33,
+	return &adminpb.SessionsReply{Sessions: []*adminpb.Session{{Id: 7, InitiatorPortId: "0xabc", Permission: "host web by port_id:0xabc", ReadOnly: true, QueueDepth: 33, ChannelLimit: 16,
 		Luns: []*adminpb.SessionLun{{Lun: 5, Name: "disk3", ReadOnly: true}}, Channels: []*adminpb.Channel{{Qpn: 17, Remote: "10.0.0.9:4791", State: "live"}}}}}
 }
 
@@ -102,8 +103,8 @@ func TestCommandsPrintWhatTheDaemonSays(t *testing.T) {
 	socket := serveFixed(t)
 	cases := map[string][]string{
 		"status": {"srptd v1", "10.0.0.1:5555", "eth0", "disk3", "1.0 MiB", "ready", "buffered I/O", "the store is degraded: half a mirror", "logins_accepted",
-			"plugin auth", "/lib/auth", "running for 1m1s", "pid 4711", "2 restarts", "access list: 3 hosts", "gosrpt sdk", "last error: no such file"},
-		"sessions":                             {"0xabc", "10.0.0.9:4791", "17", "live", "host web by port_id:0xabc", "read-only", "no quota", "33", "5=disk3 (read-only)"},
+			"target", "41 of 256", "32 kept for first channels", "eth7 port 2", "40 of 64", "plugin auth", "/lib/auth", "running for 1m1s", "pid 4711", "2 restarts", "access list: 3 hosts", "gosrpt sdk", "last error: no such file"},
+		"sessions":                             {"0xabc", "10.0.0.9:4791", "17", "live", "host web by port_id:0xabc", "read-only", "1 of 16", "33", "5=disk3 (read-only)"},
 		"plugin list":                          {"auth", "/lib/auth", "running", "4711", "1.5s", "backstore", "disk3", "down", "7s", "no such file; nor another"},
 		"plugin upgrade disk3 --path /lib/new": {"/lib/old", "pid 11", "sdk 1", "/lib/new", "pid 12", "disk3", "paused for 3.2ms", "5 requests waited"},
 		"fabric": {"HCA eth0", "node GUID 0011", "serving", "port 1", "InfiniBand", "active", "MTU 4096", "LID 7/0", "SM LID 1", "fe80::1", "10.0.0.1",

@@ -34,6 +34,9 @@ func writeStatus(w io.Writer, s *adminpb.StatusReply) {
 	fmt.Fprintf(w, "srptd %s\tup %s\tprovider %s\n", s.Version, time.Duration(s.UptimeSeconds)*time.Second, s.Provider)
 	fmt.Fprintf(w, "target\tid_ext %s\tioc_guid %s\n", s.IdExt, s.IocGuid)
 	fmt.Fprintf(w, "sessions\t%d\n", s.Sessions)
+	for _, u := range s.ChannelUse {
+		fmt.Fprintf(w, "channels\t%s\t%d of %d\t%d kept for first channels\n", place(u), u.InUse, u.Limit, u.Reserved)
+	}
 	for _, l := range s.Listeners {
 		fmt.Fprintf(w, "listener\t%s\t%s\t%s\n", l.Address, l.Device, l.State)
 	}
@@ -54,6 +57,14 @@ func writeStatus(w io.Writer, s *adminpb.StatusReply) {
 	for _, d := range s.Devices {
 		writeCounters(w, "device "+d.Name, d.Counters)
 	}
+}
+
+// place is what a limit of channels is of.
+func place(u *adminpb.ChannelUse) string {
+	if u.Device == "" {
+		return "target"
+	}
+	return fmt.Sprintf("%s port %d", u.Device, u.Port)
 }
 
 // unwell is what a LUN's store says of its medium, if that is worth a line.
@@ -100,10 +111,10 @@ func writeSessions(w io.Writer, s *adminpb.SessionsReply) {
 		}
 	}
 	fmt.Fprintln(w)
-	fmt.Fprintln(w, "SESSION\tPERMITTED BY\tACCESS\tMOST CHANNELS\tMOST COMMANDS\tLUNS")
+	fmt.Fprintln(w, "SESSION\tPERMITTED BY\tACCESS\tCHANNELS\tMOST COMMANDS\tLUNS")
 	for _, s := range s.Sessions {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", s.Id, cmp.Or(s.Permission, "no plugin is asked"), access(s.ReadOnly),
-			quota(s.MaxChannels), quota(s.QueueDepth), visible(s))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d of %d\t%s\t%s\n", s.Id, cmp.Or(s.Permission, "no plugin is asked"), access(s.ReadOnly),
+			len(s.Channels), s.ChannelLimit, quota(s.QueueDepth), visible(s))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/gosrpt/gosrpt/core/conn"
 	"github.com/gosrpt/gosrpt/core/hca"
 	"github.com/gosrpt/gosrpt/core/ioctx"
+	"github.com/gosrpt/gosrpt/core/mad"
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/rdma/roce"
 	"github.com/gosrpt/gosrpt/core/srp"
@@ -35,6 +36,7 @@ type daemon struct {
 	// devices are those that were there at the start; table knows those of now.
 	devices []rdma.Device
 	table   *hca.Table
+	agent   *mad.Agent // belongs to bringUp, and then to the planner
 	// auth and planner are the plugins of the control plane, nil if none is configured.
 	auth    *authorizer
 	planner *planner
@@ -203,7 +205,13 @@ func (d *daemon) targetConfig(plan ioctx.Plan) target.Config {
 		Name: "srpt", Devices: d.devices, Services: d.services(), Identity: missingIdentity(),
 		PortIDs: []srp.PortID{srp.MakePortID(c.Target.IDExt, c.Target.IOCGUID)},
 		Plan:    plan, Immediate: c.Login.Immediate, Timing: timing,
-		Limits: target.Limits{Channels: c.Login.TotalChannels, ChannelsPerNexus: c.Login.MaxChannels, LoginTime: config.LoginTime},
+		Limits: target.Limits{
+			Channels: c.Login.TotalChannels, ChannelsPerPort: c.Login.PortChannels, ChannelsPerNexus: c.Login.MaxChannels,
+			Reserve: c.Login.Reserve, LoginTime: config.LoginTime,
+		},
+	}
+	if cfg.Limits.Reserve == 0 {
+		cfg.Limits.Reserve = -1 // none, where 0 means the default
 	}
 	switch {
 	case d.auth != nil:

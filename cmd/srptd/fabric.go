@@ -12,11 +12,6 @@ import (
 	"github.com/gosrpt/gosrpt/core/rdma/roce/cm"
 )
 
-// discovery is what the ports tell those who look for I/O controllers: this target, with what a login really gets.
-func (d *daemon) discovery(plan *ioctx.Plan) (*mad.Agent, error) {
-	return mad.New(mad.Config{}, []mad.Controller{d.controller(plan)})
-}
-
 // controller is this target as those who look for it, and those who are told how to log in, see it.
 func (d *daemon) controller(plan *ioctx.Plan) mad.Controller {
 	c := d.cfg
@@ -27,14 +22,24 @@ func (d *daemon) controller(plan *ioctx.Plan) mad.Controller {
 	}
 }
 
+// announce has the ports tell of a plan that is in force from now on.
+func (d *daemon) announce(plan *ioctx.Plan) error {
+	agent, err := d.agent.Update([]mad.Controller{d.controller(plan)})
+	if err == nil {
+		d.agent = agent
+		d.table.SetAgent(agent)
+	}
+	return err
+}
+
 // follow keeps the table of HCAs from now on. Those that are there have been given to the target already.
 func (d *daemon) followDevices(ctx context.Context) error {
 	plan := d.target.Plan()
-	agent, err := d.discovery(&plan)
-	if err != nil {
+	var err error
+	if d.agent, err = mad.New(mad.Config{}, []mad.Controller{d.controller(&plan)}); err != nil {
 		return err
 	}
-	d.table = hca.New(hca.Config{Provider: d.provider, User: d.target.Devices(), Agent: agent, Log: d.log})
+	d.table = hca.New(hca.Config{Provider: d.provider, User: d.target.Devices(), Agent: d.agent, Log: d.log})
 	if len(d.devices) == 0 {
 		d.log.Warn("no network interface to serve yet: none is up, or none has a configured address; it is served as soon as there is one",
 			"listen", d.cfg.Listen)

@@ -18,7 +18,7 @@ import (
 )
 
 // onFabric is a daemon in this process on a fabric in memory, which has no device yet, and another provider's device to log in from.
-func onFabric(t *testing.T) (*daemon, *rdmatest.Provider, *rdmatest.Device) {
+func onFabric(t *testing.T, adjust ...func(*config.Config)) (*daemon, *rdmatest.Provider, *rdmatest.Device) {
 	t.Helper()
 	fabric := rdmatest.NewFabric()
 	ours, theirs := rdmatest.NewProvider(fabric, "ours"), rdmatest.NewProvider(fabric, "theirs")
@@ -31,6 +31,9 @@ func onFabric(t *testing.T) (*daemon, *rdmatest.Provider, *rdmatest.Device) {
 		Session: config.Session{DeadPeer: 30 * time.Second, MaxTransfer: 1 << 20},
 		Plugin:  config.Plugin{StartTimeout: patience, CallTimeout: patience, RestartWait: patience},
 		Admin:   config.Admin{Socket: filepath.Join(dir, "s")},
+	}
+	for _, f := range adjust {
+		f(cfg)
 	}
 	d, err := startOn(t.Context(), cfg, hclog.NewNullLogger(), ours)
 	if err != nil {

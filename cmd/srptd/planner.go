@@ -153,6 +153,9 @@ func (p *planner) renew(pressure *ioctx.Pressure) {
 		p.log.Warn("the plan of the ioctx plugin cannot be put in force", "error", err)
 	} else if plan != before {
 		p.base = p.last
+		if err := p.d.announce(&plan); err != nil {
+			p.log.Warn("discovery goes on to tell of the plan before", "error", err)
+		}
 	}
 }
 

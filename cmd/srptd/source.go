@@ -40,6 +40,11 @@ func (s source) Status() *adminpb.StatusReply {
 		s.d.log.Warn("the reactor does not answer", "error", err)
 	} else {
 		r.Sessions, r.RefusedLogins, r.Counters = uint32(st.Sessions), st.RefusedBy, engineCounters(&st)
+		for _, u := range st.Use {
+			r.ChannelUse = append(r.ChannelUse, &adminpb.ChannelUse{
+				Device: u.Device, Port: uint32(u.Port), InUse: uint32(u.InUse), Limit: uint32(u.Limit), Reserved: uint32(u.Reserved),
+			})
+		}
 	}
 	state := "waits until every LUN has been tried"
 	if s.d.listening.Load() {
@@ -148,6 +153,7 @@ func session(i *target.SessionInfo) *adminpb.Session {
 	s := &adminpb.Session{
 		Id: i.ID, InitiatorPortId: i.Initiator.String(), TargetPortId: i.Target.String(), AgeSeconds: int64(i.Age.Seconds()),
 		Permission: i.Permission, ReadOnly: i.ReadOnly, AllLuns: i.AllLUNs, MaxChannels: uint32(i.MaxChannels), QueueDepth: uint32(i.QueueDepth),
+		ChannelLimit: uint32(i.ChannelLimit),
 	}
 	for _, l := range i.LUNs {
 		s.Luns = append(s.Luns, &adminpb.SessionLun{Lun: uint32(l.LUN), Name: l.Unit, ReadOnly: l.ReadOnly})

@@ -12,8 +12,6 @@ const Formats = srp.FormatsDirect | srp.FormatsIndirect
 const (
 	// minImmediateOffset leaves room for an SRP_CMD and its immediate descriptor.
 	minImmediateOffset = srp.CmdLen + srp.ImmediateLen
-	// maxImmediateOffset bounds what an initiator can make a receive buffer waste.
-	maxImmediateOffset = 512
 	// minImmediateRoom is the least immediate data worth a grant: one block.
 	minImmediateRoom = 512
 	// minCredits is the fewest an initiator can work with: it keeps one for task
@@ -35,8 +33,10 @@ type Policy struct {
 	Credits uint32
 	// MaxChannels is the most channels of one I_T nexus.
 	MaxChannels int
-	// Immediate permits immediate data.
-	Immediate bool
+	// Immediate permits immediate data, MaxImmediateOffset bounds its offset in bytes, and so what an initiator can
+	// make a receive buffer waste.
+	Immediate          bool
+	MaxImmediateOffset uint32
 	// MaxTransfer is the longest data buffer of a command in bytes.
 	MaxTransfer uint32
 }
@@ -60,9 +60,9 @@ func CheckLogin(r *srp.LoginReq, p *Policy, existing int) (Terms, srp.RejReason,
 	if reason, ok := checkRequest(r, p); !ok {
 		return Terms{}, reason, false
 	}
-	result, ok := multiChannel(r.Flags.Action(), existing, p.MaxChannels)
+	result, reason, ok := multiChannel(r.Flags.Action(), existing, p.MaxChannels)
 	if !ok {
-		return Terms{}, srp.RejChannelLimit, false
+		return Terms{}, reason, false
 	}
 	t := Terms{
 		Rsp: srp.LoginRsp{
@@ -101,22 +101,24 @@ func checkRequest(r *srp.LoginReq, p *Policy) (srp.RejReason, bool) {
 }
 
 // multiChannel returns the multi-channel result; false if the nexus is full.
-func multiChannel(a srp.MultiChannelAction, existing, limit int) (srp.LoginRspFlags, bool) {
+func multiChannel(a srp.MultiChannelAction, existing, limit int) (srp.LoginRspFlags, srp.RejReason, bool) {
 	switch {
 	case a == srp.ActionSingle && existing > 0:
-		return srp.ResultTerminated, true
+		return srp.ResultTerminated, 0, true
+	case existing >= limit && limit == 1:
+		return 0, srp.RejMultiChannel, false
 	case existing >= limit:
-		return 0, false
+		return 0, srp.RejChannelLimit, false
 	case existing > 0:
-		return srp.ResultMaintained, true
+		return srp.ResultMaintained, 0, true
 	}
-	return srp.ResultNoExisting, true
+	return srp.ResultNoExisting, 0, true
 }
 
 func grantImmediate(r *srp.LoginReq, p *Policy) bool {
 	off := r.ImmediateOffset
 	return p.Immediate && r.Flags&srp.LoginImmediate != 0 &&
-		off >= minImmediateOffset && off <= maxImmediateOffset &&
+		off >= minImmediateOffset && uint32(off) <= p.MaxImmediateOffset &&
 		uint32(off)+minImmediateRoom <= p.MaxITIU
 }
 

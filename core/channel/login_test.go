@@ -14,7 +14,7 @@ var (
 func testPolicy() Policy {
 	return Policy{
 		Targets: []srp.PortID{otherID, ourID}, MaxITIU: 8276, MaxTIIU: 512, Credits: 64, MaxChannels: 8,
-		Immediate: true, MaxTransfer: 1 << 24,
+		Immediate: true, MaxImmediateOffset: 512, MaxTransfer: 1 << 24,
 	}
 }
 
@@ -51,6 +51,7 @@ func TestLoginRefusals(t *testing.T) {
 		{"no targets", func(_ *srp.LoginReq, p *Policy) { p.Targets = nil }, 0, srp.RejNexus},
 		{"one credit", func(_ *srp.LoginReq, p *Policy) { p.Credits = 1 }, 0, srp.RejResources},
 		{"multi, nexus full", func(r *srp.LoginReq, _ *Policy) { r.Flags |= 1 }, 8, srp.RejChannelLimit},
+		{"multi, one channel a nexus", func(r *srp.LoginReq, p *Policy) { r.Flags |= 1; p.MaxChannels = 1 }, 1, srp.RejMultiChannel},
 		{"single, no channels allowed", func(_ *srp.LoginReq, p *Policy) { p.MaxChannels = 0 }, 0, srp.RejChannelLimit},
 		// The order of the checks.
 		{"flags before length", func(r *srp.LoginReq, _ *Policy) { r.Flags |= 2; r.MaxITIU = 0 }, 0, srp.RejNoReason},
@@ -146,6 +147,21 @@ func TestImmediateDataIsGrantedOnlyWhereItFits(t *testing.T) {
 		granted := terms.Rsp.Flags&srp.LoginRspImmediate != 0
 		if granted != tt.granted || granted != (terms.Limits.ImmediateOffset == tt.offset && tt.offset != 0) {
 			t.Errorf("%s: granted %v, offset %d", tt.name, granted, terms.Limits.ImmediateOffset)
+		}
+	}
+}
+
+func TestImmediateOffsetIsThePlansToBound(t *testing.T) {
+	for _, tt := range []struct {
+		bound   uint32
+		offset  uint16
+		granted bool
+	}{{0, 52, false}, {51, 52, false}, {68, 68, true}, {68, 69, false}, {4096, 4096, true}, {1 << 31, 65535, false}} {
+		r, p := testLogin(), testPolicy()
+		p.MaxImmediateOffset, r.ImmediateOffset = tt.bound, tt.offset
+		terms, _, _ := CheckLogin(&r, &p, 0)
+		if got := terms.Rsp.Flags&srp.LoginRspImmediate != 0; got != tt.granted {
+			t.Errorf("offset %d of %d: granted %v", tt.offset, tt.bound, got)
 		}
 	}
 }

@@ -76,6 +76,10 @@ type Login struct {
 	MaxChannels int `json:"max_channels" yaml:"max_channels"`
 	// TotalChannels is the most channels of all initiators.
 	TotalChannels int `json:"total_channels" yaml:"total_channels"`
+	// PortChannels is the most channels of one port of an RDMA device; 0 means as many as TotalChannels.
+	PortChannels int `json:"port_channels" yaml:"port_channels"`
+	// Reserve is how many of TotalChannels, and of PortChannels, are kept for the first channels of initiators.
+	Reserve int `json:"reserve" yaml:"reserve"`
 	// QueueDepth is the request limit granted to each channel.
 	QueueDepth int `json:"queue_depth" yaml:"queue_depth"`
 	// Immediate offers immediate data.

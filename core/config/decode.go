@@ -161,6 +161,8 @@ func decode(v *viper.Viper, p *problems) *Config {
 			Initiators:    r.initiators("login.initiators"),
 			MaxChannels:   r.integer("login.max_channels"),
 			TotalChannels: r.integer("login.total_channels"),
+			PortChannels:  r.integer("login.port_channels"),
+			Reserve:       r.integer("login.reserve"),
 			QueueDepth:    r.integer("login.queue_depth"),
 			Immediate:     r.boolean("login.immediate"),
 		},

@@ -34,6 +34,8 @@ func Keys() []Key {
 		{"login.initiators", []string{}, "initiator port ids, their GUIDs, or addresses that may log in (default: everybody); not with auth.plugin"},
 		{"login.max_channels", 16, "most channels of one initiator"},
 		{"login.total_channels", 256, "most channels of all initiators"},
+		{"login.port_channels", 0, "most channels of one port of an RDMA device (0: as many as login.total_channels)"},
+		{"login.reserve", 32, "how many of login.total_channels and login.port_channels are kept for the first channel of each initiator"},
 		{"login.queue_depth", 128, "request limit granted to each channel"},
 		{"login.immediate", true, "offer immediate data"},
 		{"session.dead_peer", "30s", "bound within which a vanished initiator's session is freed"},

@@ -20,6 +20,8 @@ func (c *Config) validate(p *problems) {
 	}
 	between(p, "login.max_channels", c.Login.MaxChannels, 1, 1024)
 	between(p, "login.total_channels", c.Login.TotalChannels, 2, 65536)
+	between(p, "login.port_channels", c.Login.PortChannels, 0, 65536)
+	between(p, "login.reserve", c.Login.Reserve, 0, 65536)
 	between(p, "login.queue_depth", c.Login.QueueDepth, minQueueDepth, maxQueueDepth)
 	between(p, "roce.target_ack_delay", c.RoCE.TargetAckDelay, 0, 31)
 	if t := c.Session.MaxTransfer; t < 4096 || t > maxTransfer || t%4096 != 0 {

@@ -1,6 +1,8 @@
 package conn
 
 import (
+	"encoding/binary"
+
 	"github.com/gosrpt/gosrpt/core/channel"
 	"github.com/gosrpt/gosrpt/core/ioctx"
 	"github.com/gosrpt/gosrpt/core/srp"
@@ -19,6 +21,8 @@ type cmdState struct {
 type Session struct {
 	// Initiator and Target are the port identifiers, which name the nexus.
 	Initiator, Target srp.PortID
+	// ID is one of each nexus: commands of sessions with the same ID share their turns at data buffers.
+	ID uint64
 	// User is the Handler's state.
 	User any
 }
@@ -76,6 +80,12 @@ func (c *Command) Granted(l *ioctx.Lease) {
 // Refused tells the channel that no buffer came free in time.
 func (c *Command) Refused(*ioctx.Lease) {
 	c.ch.feed(&channel.Event{Kind: channel.EvBufferRefused, Slot: c.slot}) // table room is counted until ActRelease
+}
+
+// turn is in whose name a buffer is asked for.
+func (c *Command) turn() ioctx.Turn {
+	lun := c.IU.LUN()
+	return ioctx.Turn{Nexus: c.ch.cfg.Session.ID, Unit: binary.BigEndian.Uint64(lun[:])}
 }
 
 // release gives the buffer back, or its place in the line.

@@ -90,7 +90,7 @@ func (c *Channel) doSlot(a channel.Action) {
 
 // acquire gets a command buffer or table room; granted is the event that tells so.
 func (c *Channel) acquire(from *ioctx.Arena, l *ioctx.Lease, granted channel.EventKind, cmd *Command, n uint64) {
-	ok, err := from.Acquire(l, n, cmd, c.cfg.Reactor.now)
+	ok, err := from.Acquire(l, n, cmd.turn(), cmd, c.cfg.Reactor.now)
 	switch {
 	case err != nil:
 		c.feed(&channel.Event{Kind: channel.EvBufferRefused, Slot: cmd.slot})

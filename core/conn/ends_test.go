@@ -8,6 +8,7 @@ import (
 
 	"github.com/gosrpt/gosrpt/core/channel"
 	"github.com/gosrpt/gosrpt/core/internal/leaktest"
+	"github.com/gosrpt/gosrpt/core/ioctx"
 	"github.com/gosrpt/gosrpt/core/rdma/rdmatest"
 	"github.com/gosrpt/gosrpt/core/srp"
 )
@@ -67,7 +68,7 @@ var stages = []struct {
 // takeArena leases every page; giveArena gives them back.
 func (g *rig) takeArena() {
 	now := time.Now()
-	ok, err := g.arena.Acquire(&g.hog, g.arena.Largest(), nil, now)
+	ok, err := g.arena.Acquire(&g.hog, g.arena.Largest(), ioctx.Turn{}, nil, now)
 	if !ok || err != nil {
 		g.t.Error("the arena is not free")
 	}

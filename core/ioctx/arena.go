@@ -132,10 +132,10 @@ func (a *Arena) region(dev rdma.Device) rdma.Region {
 // Largest is the longest buffer that the arena can lend when nothing else is lent, in bytes.
 func (a *Arena) Largest() uint64 { return min(uint64(len(a.mem)), MaxBuffer) }
 
-// Acquire asks for a buffer of n bytes for the idle lease l. It returns true if l holds it already;
-// otherwise l stands in line and o is told how that ended. A buffer of 0 bytes takes a page. An
+// Acquire asks for a buffer of n bytes for the idle lease l, in somebody's name. It returns true if l holds it already;
+// otherwise l stands in line and o is told how that ended. A buffer of 0 bytes takes a page. now is no earlier than in the call before. An
 // error means that l is untouched: it wraps ErrTooLarge, ErrBusy or ErrClosed.
-func (a *Arena) Acquire(l *Lease, n uint64, o Owner, now time.Time) (bool, error) {
+func (a *Arena) Acquire(l *Lease, n uint64, by Turn, o Owner, now time.Time) (bool, error) {
 	switch {
 	case a.closed:
 		return false, ErrClosed
@@ -145,12 +145,12 @@ func (a *Arena) Acquire(l *Lease, n uint64, o Owner, now time.Time) (bool, error
 		return false, ErrTooLarge
 	}
 	l.arena, l.owner, l.size = a, o, n
-	if a.line.first == nil && a.grant(l) {
+	if a.line.n == 0 && a.grant(l) {
 		return true, nil
 	}
 	l.state = waiting
 	l.deadline = now.Add(a.maxWait)
-	a.line.push(l)
+	a.line.push(l, by)
 	a.stats.Waited++
 	return false, nil
 }
@@ -180,17 +180,18 @@ func (a *Arena) giveBack(l *Lease) {
 // the Owners, which may use the arena. It returns whether it did anything.
 func (a *Arena) Poll(now time.Time) bool {
 	did := a.discharge()
-	for l := a.line.first; l != nil; l = a.line.first {
-		o := l.owner
-		switch {
+	for l := a.line.head(); l != nil; l = a.line.head() {
+		switch late := a.line.oldest; {
 		case a.grant(l):
+			a.line.pass()
 			a.line.remove(l)
-			o.Granted(l)
-		case !now.Before(l.deadline):
-			a.line.remove(l)
-			l.reset()
+			l.owner.Granted(l)
+		case !now.Before(late.deadline):
+			o := late.owner
+			a.line.remove(late)
+			late.reset()
 			a.stats.TimedOut++
-			o.Refused(l)
+			o.Refused(late)
 		default:
 			return did
 		}
@@ -208,19 +209,19 @@ func (a *Arena) Arm() bool {
 	if a.quarantine.lifted() {
 		return false
 	}
-	l := a.line.first
+	l := a.line.head()
 	return l == nil || !a.pages.fits(pagesOf(l.size))
 }
 
 // FD is -1: an arena is woken by nobody but its owner.
 func (a *Arena) FD() int { return -1 }
 
-// Deadline is when the first in line has waited for too long; the zero time if nobody waits.
+// Deadline is when the one that has waited longest has waited for too long; the zero time if nobody waits.
 func (a *Arena) Deadline() time.Time {
-	if a.line.first == nil {
+	if a.line.oldest == nil {
 		return time.Time{}
 	}
-	return a.line.first.deadline
+	return a.line.oldest.deadline
 }
 
 // Stats returns a snapshot.

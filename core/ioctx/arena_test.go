@@ -39,6 +39,7 @@ func (r *region) Close() error  { r.dev.open--; return nil }
 type holder struct {
 	Lease
 	name    string
+	by      Turn
 	log     *[]string
 	onGrant func()
 }
@@ -64,7 +65,7 @@ var epoch = time.Unix(1000, 0)
 
 func (h *holder) acquire(t *testing.T, a *Arena, pages uint64) bool {
 	t.Helper()
-	ok, err := a.Acquire(&h.Lease, pages*PageSize, h, epoch)
+	ok, err := a.Acquire(&h.Lease, pages*PageSize, h.by, h, epoch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,16 +181,16 @@ func TestReleaseTwiceIsAFault(t *testing.T) {
 func TestAcquireRefusesWhatCanNeverBe(t *testing.T) {
 	a := newArena(t, 2)
 	var l Lease
-	if _, err := a.Acquire(&l, 2*PageSize+1, nil, epoch); !errors.Is(err, ErrTooLarge) {
+	if _, err := a.Acquire(&l, 2*PageSize+1, Turn{}, nil, epoch); !errors.Is(err, ErrTooLarge) {
 		t.Fatal(err)
 	}
-	if _, err := a.Acquire(&l, 1<<63, nil, epoch); !errors.Is(err, ErrTooLarge) {
+	if _, err := a.Acquire(&l, 1<<63, Turn{}, nil, epoch); !errors.Is(err, ErrTooLarge) {
 		t.Fatal(err)
 	}
-	if ok, err := a.Acquire(&l, 0, nil, epoch); !ok || err != nil || len(l.Bytes()) != 0 {
+	if ok, err := a.Acquire(&l, 0, Turn{}, nil, epoch); !ok || err != nil || len(l.Bytes()) != 0 {
 		t.Fatal(ok, err)
 	}
-	if _, err := a.Acquire(&l, 1, nil, epoch); !errors.Is(err, ErrBusy) {
+	if _, err := a.Acquire(&l, 1, Turn{}, nil, epoch); !errors.Is(err, ErrBusy) {
 		t.Fatal(err)
 	}
 }
@@ -201,8 +202,8 @@ func TestSGEStaysInTheBuffer(t *testing.T) {
 		t.Fatal(err, dev.open)
 	}
 	var l, m Lease
-	a.Acquire(&l, PageSize, nil, epoch)
-	a.Acquire(&m, 5000, nil, epoch)
+	a.Acquire(&l, PageSize, Turn{}, nil, epoch)
+	a.Acquire(&m, 5000, Turn{}, nil, epoch)
 	for _, c := range []struct {
 		off, n uint64
 		ok     bool
@@ -233,7 +234,7 @@ func TestArenaIsNotClosedUnderALease(t *testing.T) {
 	a := newArena(t, 1)
 	a.Register(dev)
 	var l Lease
-	a.Acquire(&l, 1, nil, epoch)
+	a.Acquire(&l, 1, Turn{}, nil, epoch)
 	if err := a.Close(); !errors.Is(err, ErrLeased) || dev.open != 1 {
 		t.Fatal(err)
 	}
@@ -241,7 +242,7 @@ func TestArenaIsNotClosedUnderALease(t *testing.T) {
 	if err := errors.Join(a.Close(), a.Close()); err != nil || dev.open != 0 {
 		t.Fatal(err)
 	}
-	if _, err := a.Acquire(&l, 1, nil, epoch); !errors.Is(err, ErrClosed) {
+	if _, err := a.Acquire(&l, 1, Turn{}, nil, epoch); !errors.Is(err, ErrClosed) {
 		t.Fatal(err)
 	}
 	if err := a.Register(dev); !errors.Is(err, ErrClosed) {
@@ -255,7 +256,7 @@ func TestLeaseAllocatesNothing(t *testing.T) {
 	a.Register(dev)
 	var l Lease
 	if n := testing.AllocsPerRun(100, func() {
-		a.Acquire(&l, 3*PageSize, nil, epoch)
+		a.Acquire(&l, 3*PageSize, Turn{}, nil, epoch)
 		l.SGE(dev, 0, PageSize)
 		a.Poll(epoch)
 		l.Release()

@@ -17,12 +17,15 @@ type Owner interface {
 // Lease is the right to one data buffer. The zero value is idle. It is embedded in its holder and
 // used again and again; it must not be copied while it is not idle.
 type Lease struct {
-	arena      *Arena
-	owner      Owner
-	next, prev *Lease
-	deadline   time.Time
-	off, size  uint64
-	state      leaseState
+	arena *Arena
+	owner Owner
+	// While it waits: its unit, its neighbours there, and its neighbours by age.
+	unit         *group
+	next, prev   *Lease
+	newer, older *Lease
+	deadline     time.Time
+	off, size    uint64
+	state        leaseState
 }
 
 type leaseState uint8
@@ -88,36 +91,4 @@ func (l *Lease) fault() {
 	if l.arena.strict {
 		panic("ioctx: lease released twice")
 	}
-}
-
-// line is the queue of waiting leases, first in, first out.
-type line struct {
-	first, last *Lease
-	n           int
-}
-
-func (q *line) push(l *Lease) {
-	l.next, l.prev = nil, q.last
-	if q.last == nil {
-		q.first = l
-	} else {
-		q.last.next = l
-	}
-	q.last = l
-	q.n++
-}
-
-func (q *line) remove(l *Lease) {
-	if l.prev == nil {
-		q.first = l.next
-	} else {
-		l.prev.next = l.next
-	}
-	if l.next == nil {
-		q.last = l.prev
-	} else {
-		l.next.prev = l.prev
-	}
-	l.next, l.prev = nil, nil
-	q.n--
 }

@@ -114,7 +114,7 @@ func TestFenceCostsNoAllocation(t *testing.T) {
 	a, _ := newFencedArena(t, 4)
 	h := holder{log: &[]string{}}
 	if n := testing.AllocsPerRun(100, func() {
-		if ok, err := a.Acquire(&h.Lease, 2*PageSize, &h, epoch); !ok || err != nil {
+		if ok, err := a.Acquire(&h.Lease, 2*PageSize, Turn{}, &h, epoch); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		a.Poll(epoch)

@@ -48,10 +48,12 @@ type Limits struct {
 	// Channels is the most channels of the target. Those that a login has replaced go on top of it
 	// until they have ended, up to as many again.
 	Channels int
+	// ChannelsPerPort is the most of one port of a device, replaced ones as with Channels. 0 means as many as Channels.
+	ChannelsPerPort int
 	// ChannelsPerNexus is the most channels of one I_T nexus.
 	ChannelsPerNexus int
-	// Reserve is how many of Channels only the first channel of a nexus may use, so that a host
-	// with many channels cannot keep another one out.
+	// Reserve is how many of Channels, and of ChannelsPerPort, only the first channel of a nexus may use, so that a host
+	// with many channels cannot keep another one out. It is cut to what leaves one for further channels. Negative means none.
 	Reserve int
 	// Logins is the most logins being examined at one time; further ones wait.
 	Logins int
@@ -64,8 +66,11 @@ func DefaultLimits() Limits {
 	return Limits{Channels: 256, ChannelsPerNexus: 32, Reserve: 32, Logins: 32, LoginTime: 20 * time.Second}
 }
 
-// most is how many channels there can be at once, those that are being replaced included.
-func (l *Limits) most() int { return 2 * l.Channels }
+// most is how many channels there can be at once under a limit, those that are being replaced included.
+func most(limit int) int { return 2 * limit }
+
+// kept is how much of a limit only first channels may use.
+func (l *Limits) kept(limit int) int { return min(l.Reserve, limit-1) }
 
 // ErrConfig is wrapped by the errors of New, AddUnit and Start that the configuration is to blame for.
 var ErrConfig = errors.New("wrong target configuration")
@@ -87,13 +92,16 @@ func (c Config) withDefaults() Config {
 	if l.LoginTime == 0 {
 		l.LoginTime = d.LoginTime
 	}
-	l.Reserve = min(l.Reserve, l.Channels-1)
+	if l.ChannelsPerPort == 0 {
+		l.ChannelsPerPort = l.Channels
+	}
+	l.Reserve = max(min(l.Reserve, l.Channels-1), 0)
 	return c
 }
 
 // queueDepth is how many completions there can be at once: all work of all channels, when they fail together.
 func (c *Config) queueDepth() int {
-	return c.Limits.most() * (c.Plan.Receives() + c.Plan.SendWork)
+	return most(c.Limits.Channels) * (c.Plan.Receives() + c.Plan.SendWork)
 }
 
 // validate names everything that is wrong.
@@ -112,7 +120,7 @@ func (c *Config) validate() error {
 		check(svc.Addr.Port() != 0, "service %s has no port", serviceName(svc))
 	}
 	l := &c.Limits
-	check(l.Channels > 0 && l.ChannelsPerNexus > 0 && l.Reserve >= 0 && l.Logins > 0 && l.LoginTime > 0, "negative limit: %+v", *l)
+	check(l.Channels > 0 && l.ChannelsPerPort > 0 && l.ChannelsPerNexus > 0 && l.Logins > 0 && l.LoginTime > 0, "negative limit: %+v", *l)
 	if err := c.Plan.Validate(); err != nil {
 		errs = append(errs, err)
 	}

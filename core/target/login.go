@@ -14,8 +14,6 @@ import (
 // The causes of refusals, for logs and counts.
 var (
 	errStopped  = errors.New("the target is stopping")
-	errChannels = errors.New("the target has as many channels as it may have")
-	errReserved = errors.New("the channels that are left are kept for hosts that have none")
 	errStranger = errors.New("the initiator port has channels from another address")
 )
 
@@ -52,8 +50,7 @@ func (t *Target) login(req rdma.ConnRequest) {
 
 // admit takes a login through its checks, cheap ones first, and accepts it.
 func (t *Target) admit(ctx context.Context, req rdma.ConnRequest, r *srp.LoginReq) refusal {
-	planned := t.planned.Load()
-	if _, reason, ok := channel.CheckLogin(r, &planned.policy, 0); !ok {
+	if _, reason, ok := channel.CheckLogin(r, &t.planned.Load().policy, 0); !ok {
 		return refusal{reason, fmt.Errorf("%v", reason)}
 	}
 	revision := t.revision.Load()
@@ -61,7 +58,9 @@ func (t *Target) admit(ctx context.Context, req rdma.ConnRequest, r *srp.LoginRe
 	if why.refused() {
 		return why
 	}
-	a := &admission{t: t, req: req, login: r, grant: grant, revision: revision, planned: planned, key: nexusKey{r.Initiator, r.Target}}
+	a := &admission{t: t, req: req, login: r, grant: grant, revision: revision, key: nexusKey{r.Initiator, r.Target}}
+	info := req.Info()
+	a.port = portOfConn(&info)
 	if err := t.reactor.Call(ctx, a.reserve); err != nil {
 		return refusal{srp.RejResources, errors.Join(errStopped, err)}
 	}
@@ -100,8 +99,9 @@ type admission struct {
 	// revision is the target's before the authoriser was asked, stale tells that it was another when the channel joined.
 	revision uint64
 	stale    bool
-	planned  *planned
+	planned  *planned // the plan in force when the channel was reserved
 	key      nexusKey
+	port     hcaPort
 	terms    channel.Terms
 	why      refusal
 }
@@ -115,17 +115,20 @@ func (a *admission) reserve() {
 	if s != nil {
 		existing += s.nexus.Channels()
 	}
+	// The plan of now: one that came while the authoriser was asked may have shorter responses, which this initiator has perhaps
+	// been told of on another channel.
+	a.planned = t.planned.Load()
 	policy := a.planned.policyFor(&a.grant)
 	terms, reason, ok := channel.CheckLogin(a.login, &policy, existing)
 	if !ok {
 		a.why = refusal{reason, fmt.Errorf("%v: it has %d", reason, existing)}
 		return
 	}
-	leaving := 0
+	var leaving []*link
 	if terms.Replace && s != nil {
-		leaving = len(s.links)
+		leaving = s.links
 	}
-	if a.why = t.room(existing == 0 || terms.Replace, leaving); a.why.refused() {
+	if a.why = t.room(a.port, existing == 0 || terms.Replace, leaving); a.why.refused() {
 		return
 	}
 	if terms.Replace && s != nil && !t.cfg.ReplaceFromAnywhere && !s.from(a.req.Info()) {
@@ -135,28 +138,13 @@ func (a *admission) reserve() {
 	a.terms = terms
 	t.pending[a.key]++
 	t.promised++
-}
-
-// room tells whether there may be one more channel: the first of its nexus, or a further one. leaving
-// is how many channels the login replaces. They do not count, so that a host that comes back finds its
-// own place free; but however often it comes, there are never more than Limits.most.
-func (t *Target) room(first bool, leaving int) refusal {
-	all := t.links + t.promised
-	used, l := all-leaving, &t.cfg.Limits
-	switch {
-	case t.closing:
-		return refusal{srp.RejResources, errStopped}
-	case used >= l.Channels || all >= l.most():
-		return refusal{srp.RejResources, fmt.Errorf("%w: %d, of %d sessions", errChannels, all, len(t.sessions))}
-	case !first && used >= l.Channels-l.Reserve:
-		return refusal{srp.RejChannelLimit, fmt.Errorf("%w: %d of %d are in use, %d are reserved", errReserved, used, l.Channels, l.Reserve)}
-	}
-	return refusal{}
+	t.used.add(a.port)
 }
 
 // unreserve undoes reserve. It runs in the reactor's goroutine.
 func (a *admission) unreserve() {
 	a.t.promised--
+	a.t.used.remove(a.port)
 	if a.t.pending[a.key]--; a.t.pending[a.key] == 0 {
 		delete(a.t.pending, a.key)
 	}

@@ -17,13 +17,15 @@ import (
 
 // knocker logs in with raw requests.
 type knocker struct {
-	g    *rig
-	loop *rdmatest.Loop
-	dev  *rdmatest.Device
+	g      *rig
+	loop   *rdmatest.Loop
+	dev    *rdmatest.Device
+	remote netip.AddrPort
+	region rdma.Region // for ready
 }
 
 func (g *rig) knocker(dev *rdmatest.Device) *knocker {
-	return &knocker{g: g, dev: dev, loop: rdmatest.NewLoop(g.t, dev, rdma.CQConfig{Depth: 4096})}
+	return &knocker{g: g, dev: dev, remote: g.remote(), loop: rdmatest.NewLoop(g.t, dev, rdma.CQConfig{Depth: 4096})}
 }
 
 // request is a login request that is in order.
@@ -36,7 +38,7 @@ func request() srp.LoginReq {
 func (k *knocker) knock(private []byte) (*rdmatest.End, rdma.Completion) {
 	k.g.t.Helper()
 	e := k.loop.NewEnd(rdma.QPConfig{SendDepth: 32, RecvDepth: 32})
-	e.Connect(rdma.ConnectParams{Remote: rdma.Service{Addr: k.g.remote()}, Private: private})
+	e.Connect(rdma.ConnectParams{Remote: rdma.Service{Addr: k.remote}, Private: private})
 	return e, e.Next()
 }
 

@@ -17,7 +17,7 @@ func (c *Config) planned(p ioctx.Plan) *planned {
 	return &planned{p, channel.Policy{
 		Targets: c.PortIDs, MaxITIU: p.MaxRequestIU, MaxTIIU: p.MaxResponseIU,
 		Credits: uint32(p.Credits), MaxChannels: c.Limits.ChannelsPerNexus,
-		Immediate: c.Immediate, MaxTransfer: uint32(p.MaxTransfer),
+		Immediate: c.Immediate, MaxImmediateOffset: p.MaxImmediateOffset, MaxTransfer: uint32(p.MaxTransfer),
 	}}
 }
 

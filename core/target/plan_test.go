@@ -1,12 +1,15 @@
 package target
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gosrpt/gosrpt/core/internal/leaktest"
 	"github.com/gosrpt/gosrpt/core/ioctx"
+	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/srp"
 )
 
@@ -69,4 +72,46 @@ func TestPlanThatCannotBeLeavesTheOneInForce(t *testing.T) {
 	if err := g.target.SetPlan(p); !errors.Is(err, ErrConfig) {
 		t.Errorf("what initiators were told grew: %v", err)
 	}
+}
+
+// TestAnnouncedResponsesNeverGrow: an initiator sizes its receive buffers by its first login.
+func TestAnnouncedResponsesNeverGrow(t *testing.T) {
+	leaktest.Check(t)
+	entered, leave := make(chan bool), make(chan bool)
+	g := newRig(t, func(g *rig) {
+		g.cfg.Authorizer = judge(func(context.Context, Login) (Grant, error) {
+			entered <- true
+			<-leave
+			return Grant{}, nil
+		})
+	})
+	k := g.knocker(g.peer)
+	told := uint32(1<<32 - 1)
+	for _, size := range []uint32{512, 512, 400, 513, 300, 399, 256, 64, 512} {
+		e := k.loop.NewEnd(rdma.QPConfig{SendDepth: 1, RecvDepth: 1})
+		r := request()
+		e.Connect(rdma.ConnectParams{Remote: rdma.Service{Addr: g.remote()}, Private: r.AppendRDMA(nil), Timeout: time.Minute})
+		<-entered
+		// The plan changes while the login is examined.
+		p := g.target.Plan()
+		grows := size > p.MaxResponseIU
+		p.MaxResponseIU = size
+		if err := g.target.SetPlan(p); (err != nil) != grows {
+			t.Errorf("responses of %d bytes: %v", size, err)
+		}
+		leave <- true
+		c := e.Next()
+		rsp, err := srp.ParseLoginRsp(c.Data)
+		if err != nil {
+			t.Fatalf("%+v: %v", c, err)
+		}
+		if in := g.target.Plan().MaxResponseIU; rsp.MaxTIIU > told || rsp.MaxTIIU != in {
+			t.Errorf("told of %d bytes after %d, the plan in force has %d", rsp.MaxTIIU, told, in)
+		}
+		told = rsp.MaxTIIU
+		e.Disconnect()
+		e.Event(rdma.EventDisconnected)
+		e.Close()
+	}
+	g.empty()
 }

@@ -1,63 +1,19 @@
 package target
 
 import (
-	"encoding/hex"
+	"bytes"
+	"context"
 	"net/netip"
 	"testing"
 
+	"github.com/gosrpt/gosrpt/core/initiator"
 	"github.com/gosrpt/gosrpt/core/internal/leaktest"
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/rdma/rdmatest"
 	"github.com/gosrpt/gosrpt/core/srp"
+	"github.com/gosrpt/gosrpt/core/store/storetest"
+	"github.com/gosrpt/gosrpt/sdk/backstore"
 )
-
-func TestManyChannelsOfOneHostKeepNoOtherOut(t *testing.T) {
-	leaktest.Check(t)
-	g := newRig(t, func(g *rig) {
-		g.cfg.Limits = Limits{Channels: 20, ChannelsPerNexus: 8, Reserve: 4}
-	})
-	k := g.knocker(g.peer)
-	multi := func(host byte) srp.LoginReq {
-		r := request()
-		r.Flags, r.Initiator[0] = srp.LoginFlags(srp.ActionMulti), host
-		return r
-	}
-	for _, host := range []byte{1, 2} {
-		granted := 0
-		for i := range 44 {
-			r := multi(host)
-			e, c := k.knock(r.AppendRDMA(nil))
-			if c.Event == rdma.EventEstablished {
-				if granted++; granted > 8 {
-					t.Fatalf("host %d: channel %d was granted", host, i)
-				}
-				continue
-			}
-			want := "c200000000010006" + "1122334455667788"
-			if got := hex.EncodeToString(c.Data[:16]); c.Reason != rdma.RejectConsumer || got != want {
-				t.Fatalf("host %d: %v %s", host, c.Reason, got)
-			}
-			e.Close()
-		}
-		if granted != 8 {
-			t.Errorf("host %d: %d channels", host, granted)
-		}
-	}
-	// 16 of 20 are in use, 4 are reserved: for first channels only.
-	for host := byte(3); host < 7; host++ {
-		k.accepted(multi(host))
-		r := multi(host)
-		if rej := k.refused(r.AppendRDMA(nil)); host < 6 && rej.Reason != srp.RejChannelLimit {
-			t.Errorf("second channel of host %d: %v", host, rej.Reason)
-		}
-	}
-	r := multi(7)
-	if rej := k.refused(r.AppendRDMA(nil)); rej.Reason != srp.RejResources {
-		t.Errorf("a channel beyond the limit: %v", rej.Reason)
-	}
-	k.loop.Close()
-	g.empty()
-}
 
 func TestSingleLoginReplacesTheOldSession(t *testing.T) {
 	leaktest.Check(t)
@@ -77,7 +33,7 @@ func TestSingleLoginReplacesTheOldSession(t *testing.T) {
 		}
 	}
 	// A command of the new channel waits until the store has let go of the old ones.
-	_, mem := g.registered(4096)
+	mem := g.registered(4096)
 	f := srp.CmdFields{Tag: 1, CDB: make([]byte, 6)}
 	n := copy(mem.Bytes(), f.Append(nil))
 	e.Receive(rdma.Work{ID: 9, Op: rdma.OpRecv, SGL: []rdma.SGE{{Region: mem, Off: 1024, Len: 512}}})
@@ -101,13 +57,136 @@ func TestSingleLoginReplacesTheOldSession(t *testing.T) {
 	g.empty()
 }
 
-func (g *rig) registered(n int) ([]byte, rdma.Region) {
+// TestOldWriteNeverLandsAfterItsResend ends a channel whose WRITE is at some place between the initiator and the disk, and sends it
+// again, with newer data, over the channel that replaces it.
+func TestOldWriteNeverLandsAfterItsResend(t *testing.T) {
+	leaktest.Check(t)
+	const blocks = 8
+	older, newer := pattern(blocks*512, 1), pattern(blocks*512, 2)
+	for _, c := range []struct {
+		name      string
+		immediate bool
+		// hold stops the old write somewhere, stopped tells that it is there.
+		hold    func(g *rig)
+		stopped func(g *rig) bool
+		// before lets go of what keeps the new session from logging in or writing.
+		before func(g *rig)
+		// lands tells that the old write reaches the disk, before the new one.
+		lands bool
+	}{
+		{"in the store", false, (*rig).late, func(g *rig) bool { return g.backend.Held() == 1 }, func(*rig) {}, true},
+		{"in the store, with immediate data", true, (*rig).late, func(g *rig) bool { return g.backend.Held() == 1 }, func(*rig) {}, true},
+		{"on its way, as RDMA READ", false, func(g *rig) {
+			g.late() // whatever reaches the store
+			g.dev.Hold(rdmatest.Data)
+			g.dev.Step(1) // the command
+		}, func(g *rig) bool { return g.arena.Stats().Held == 1 }, func(g *rig) { g.dev.Release(rdmatest.Data) }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newRig(t)
+			old := g.ready(func(cfg *initiatorConfig) { cfg.Immediate = c.immediate })
+			var order []byte // of the writes that reach the disk, by their first byte
+			g.do(func() {
+				g.backend.Passed = func(r *backstore.Request) {
+					if r.Op == backstore.OpWrite {
+						order = append(order, r.Data[0])
+					}
+				}
+			})
+			c.hold(g)
+			oldEnd := make(chan error, 1)
+			go func() { oldEnd <- old.Write(context.Background(), srp.LUN{}, 0, blocks, older) }()
+			g.waitFor("the old write is on its way", func() bool { return c.stopped(g) })
+			// The login comes from the old one's host: nothing of the old channel has been let go of yet.
+			again := make(chan *initiator.Session, 1)
+			go func() {
+				s, err := g.tryDial(func(cfg *initiatorConfig) { cfg.Immediate = c.immediate })
+				if err != nil {
+					t.Errorf("the new login: %v", err)
+				}
+				again <- s
+			}()
+			g.waitFor("the new channel waits", func() bool { return len(g.target.sessions) == 1 && held(g.target) == 1 })
+			c.before(g)
+			s := <-again
+			if s == nil {
+				return
+			}
+			newEnd := make(chan error, 1)
+			go func() { newEnd <- s.Write(context.Background(), srp.LUN{}, 0, blocks, newer) }()
+			if c.lands {
+				g.waitFor("the new write has arrived", func() bool { return waiting(g.target) == 1 })
+				g.do(func() {
+					if g.backend.Held() != 1 || len(order) != 0 {
+						t.Errorf("%d requests are in the store, %d on the disk, while the old channel has one", g.backend.Held(), len(order))
+					}
+				})
+			}
+			g.release()
+			g.waitFor("the old channel is gone", func() bool { return held(g.target) == 0 && g.target.links == 1 })
+			if err := <-newEnd; err != nil {
+				t.Errorf("the new write: %v", err)
+			}
+			if err := <-oldEnd; err == nil {
+				t.Error("the old write was answered")
+			}
+			want := []byte{newer[0]}
+			if c.lands {
+				want = []byte{older[0], newer[0]}
+			}
+			g.do(func() {
+				if !bytes.Equal(order, want) {
+					t.Errorf("writes reached the disk in the order % x, want % x", order, want)
+				}
+			})
+			got := make([]byte, len(newer))
+			if err := s.Read(t.Context(), srp.LUN{}, 0, blocks, got); err != nil || !bytes.Equal(got, newer) {
+				t.Errorf("the disk has the old data: %v", err)
+			}
+			old.Close()
+			s.Close()
+			g.empty()
+		})
+	}
+}
+
+// late keeps what comes to the store from being done.
+func (g *rig) late() {
+	g.do(func() {
+		g.backend.Plan = func(*backstore.Request) storetest.Fault { return storetest.Fault{Late: true} }
+	})
+}
+
+// held counts the channels that wait for those they replaced, waiting the requests that wait with them.
+func held(t *Target) (n int) {
+	for _, s := range t.sessions {
+		for _, l := range s.links {
+			if l.ch.Stats().Held {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func waiting(t *Target) (n int) {
+	for _, s := range t.sessions {
+		for _, l := range s.links {
+			if st := l.ch.Stats(); st.Held {
+				n += int(st.Active)
+			}
+		}
+	}
+	return n
+}
+
+func (g *rig) registered(n int) rdma.Region {
 	g.t.Helper()
 	r, err := g.peer.Register(make([]byte, n), 0)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	return r.Bytes(), r
+	return r
 }
 
 func TestHostThatComesBackFindsItsOwnPlaceFree(t *testing.T) {

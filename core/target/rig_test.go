@@ -2,6 +2,7 @@ package target
 
 import (
 	"context"
+	"io"
 	"net/netip"
 	"strings"
 	"sync"
@@ -47,6 +48,7 @@ type rig struct {
 	disk     *lu.Device
 	log      *logBuffer
 	stopped  bool
+	quiet    bool // log lines are made and dropped
 	plain    bool // the store has no faults, and allocates nothing
 	fence    ioctx.Fence
 }
@@ -89,7 +91,11 @@ func newRig(t testing.TB, adjust ...func(*rig)) *rig {
 		f(g)
 	}
 	var err error
-	if g.target, err = New(g.cfg, hclog.New(&hclog.LoggerOptions{Output: g.log, Level: hclog.Debug})); err != nil {
+	out := io.Writer(g.log)
+	if g.quiet {
+		out = io.Discard
+	}
+	if g.target, err = New(g.cfg, hclog.New(&hclog.LoggerOptions{Output: out, Level: hclog.Debug})); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.shutdown)
@@ -183,7 +189,7 @@ func (g *rig) empty() {
 	g.t.Helper()
 	t := g.target
 	g.waitFor("every channel ends", func() bool {
-		return t.links == 0 && len(t.sessions) == 0 && t.promised == 0 && len(t.pending) == 0
+		return t.links == 0 && len(t.sessions) == 0 && t.promised == 0 && len(t.pending) == 0 && t.used.all == 0 && len(t.used.port) == 0
 	})
 	s := g.stats()
 	for name, a := range s.Arenas {

@@ -44,6 +44,7 @@ type link struct {
 	id     nexus.Channel
 	ch     *conn.Channel
 	info   rdma.ConnInfo
+	port   hcaPort
 	single bool
 	since  time.Time
 }
@@ -62,10 +63,11 @@ func (t *Target) join(a *admission, ch *conn.Channel, cs *conn.Session) {
 	}
 	a.stale = a.revision != t.revision.Load()
 	s.last++
-	l := &link{s: s, id: s.last, ch: ch, info: a.req.Info(), single: a.login.Flags.Action() == srp.ActionSingle, since: t.reactor.Now()}
-	ch.User, cs.User = l, s
+	l := &link{s: s, id: s.last, ch: ch, info: a.req.Info(), port: a.port, single: a.login.Flags.Action() == srp.ActionSingle, since: t.reactor.Now()}
+	ch.User, cs.User, cs.ID = l, s, uint64(s.id)
 	s.links = append(s.links, l)
 	t.links++
+	t.used.add(l.port)
 	t.counts.accepted.Add(1)
 	n := len(s.links)
 	t.tell(func() {
@@ -88,6 +90,7 @@ func (t *Target) channelEnded(ch *conn.Channel) {
 	}
 	s := l.s
 	t.links--
+	t.used.remove(l.port)
 	s.links = slices.DeleteFunc(s.links, func(o *link) bool { return o == l })
 	t.reportEnd(l, ch.Stats())
 	s.step(nexus.Event{Kind: nexus.EvLeave, Channel: l.id})

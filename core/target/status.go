@@ -25,6 +25,8 @@ type SessionInfo struct {
 	ReadOnly bool
 	// MaxChannels and QueueDepth are its quotas, 0 where the target's own limit holds.
 	MaxChannels, QueueDepth int
+	// ChannelLimit is the most channels that it may have now.
+	ChannelLimit int
 	// Permission is why it was permitted, in the authoriser's words.
 	Permission string
 	// LUNs is what it sees now, in the order of its numbers, and AllLUNs whether that is every unit of the target.
@@ -56,8 +58,10 @@ func (t *Target) Sessions(ctx context.Context) ([]SessionInfo, error) {
 }
 
 func (s *session) info() SessionInfo {
+	policy := s.t.planned.Load().policyFor(&s.grant)
 	i := SessionInfo{
-		ID: uint64(s.id), Initiator: s.key.initiator, Target: s.key.target, ReadOnly: s.grant.ReadOnly,
+		ChannelLimit: policy.MaxChannels,
+		ID:           uint64(s.id), Initiator: s.key.initiator, Target: s.key.target, ReadOnly: s.grant.ReadOnly,
 		MaxChannels: s.grant.Channels, QueueDepth: s.grant.QueueDepth,
 		Permission: s.grant.Reason, LUNs: s.lunInfo(), AllLUNs: s.view == nil,
 		Age: s.t.reactor.Now().Sub(s.since),
@@ -105,6 +109,8 @@ type Stats struct {
 	Unlogged uint64
 	// Sessions and Channels count what there is now, Pending the logins that have been promised a channel.
 	Sessions, Channels, Pending int
+	// Use is how much of the limits of channels is in use: the target's first, then those of ports with channels, by name.
+	Use []ChannelUse
 	// Reactor is the reactor's.
 	Reactor conn.ReactorStats
 	// Arenas are those of the units, by name, that of LUNs without a unit, and that of indirect tables.
@@ -122,6 +128,7 @@ func (t *Target) Stats(ctx context.Context) (Stats, error) {
 	t.counts.mu.Unlock()
 	err := t.reactor.Call(ctx, func() {
 		s.Sessions, s.Channels, s.Pending, s.Reactor = len(t.sessions), t.links, t.promised, t.reactor.Stats()
+		s.Use = t.channelUse()
 		s.Arenas[t.small.Name()] = t.small.Stats()
 		s.Arenas["tables"] = t.reactor.TableStats()
 		t.luns.each(func(m *mapped) { s.Arenas[m.arena.Name()] = m.arena.Stats() })

@@ -34,6 +34,9 @@ type Target struct {
 	links     int // channels, those that are ending included
 	pending   map[nexusKey]int
 	promised  int // the sum of pending
+	used      occupancy
+	held      string // by whom, at heldAt
+	heldAt    time.Time
 	closing   bool
 	drained   chan struct{} // closed when closing and no channel is left
 

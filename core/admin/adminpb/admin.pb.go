@@ -74,9 +74,11 @@ type StatusReply struct {
 	Sessions      uint32            `protobuf:"varint,9,opt,name=sessions,proto3" json:"sessions,omitempty"`
 	Devices       []*Device         `protobuf:"bytes,10,rep,name=devices,proto3" json:"devices,omitempty"`
 	// Counters of the engine.
-	Counters      map[string]uint64 `protobuf:"bytes,11,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	ConfigFile    string            `protobuf:"bytes,12,opt,name=config_file,json=configFile,proto3" json:"config_file,omitempty"`
-	Plugins       []*Plugin         `protobuf:"bytes,13,rep,name=plugins,proto3" json:"plugins,omitempty"`
+	Counters   map[string]uint64 `protobuf:"bytes,11,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	ConfigFile string            `protobuf:"bytes,12,opt,name=config_file,json=configFile,proto3" json:"config_file,omitempty"`
+	Plugins    []*Plugin         `protobuf:"bytes,13,rep,name=plugins,proto3" json:"plugins,omitempty"`
+	// How many channels there are of those that there may be: of the target, and of each port that has some.
+	ChannelUse    []*ChannelUse `protobuf:"bytes,14,rep,name=channel_use,json=channelUse,proto3" json:"channel_use,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -202,6 +204,92 @@ func (x *StatusReply) GetPlugins() []*Plugin {
 	return nil
 }
 
+func (x *StatusReply) GetChannelUse() []*ChannelUse {
+	if x != nil {
+		return x.ChannelUse
+	}
+	return nil
+}
+
+type ChannelUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty and 0 for the whole target.
+	Device string `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
+	Port   uint32 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
+	// Channels, those that are ending and those promised to a login included.
+	InUse uint32 `protobuf:"varint,3,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	Limit uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	// How many of the limit only the first channel of an initiator may use.
+	Reserved      uint32 `protobuf:"varint,5,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChannelUse) Reset() {
+	*x = ChannelUse{}
+	mi := &file_admin_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChannelUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChannelUse) ProtoMessage() {}
+
+func (x *ChannelUse) ProtoReflect() protoreflect.Message {
+	mi := &file_admin_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChannelUse.ProtoReflect.Descriptor instead.
+func (*ChannelUse) Descriptor() ([]byte, []int) {
+	return file_admin_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ChannelUse) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *ChannelUse) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *ChannelUse) GetInUse() uint32 {
+	if x != nil {
+		return x.InUse
+	}
+	return 0
+}
+
+func (x *ChannelUse) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ChannelUse) GetReserved() uint32 {
+	if x != nil {
+		return x.Reserved
+	}
+	return 0
+}
+
 type Listener struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Address string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
@@ -214,7 +302,7 @@ type Listener struct {
 
 func (x *Listener) Reset() {
 	*x = Listener{}
-	mi := &file_admin_proto_msgTypes[2]
+	mi := &file_admin_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -226,7 +314,7 @@ func (x *Listener) String() string {
 func (*Listener) ProtoMessage() {}
 
 func (x *Listener) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[2]
+	mi := &file_admin_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -239,7 +327,7 @@ func (x *Listener) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listener.ProtoReflect.Descriptor instead.
 func (*Listener) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{2}
+	return file_admin_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Listener) GetAddress() string {
@@ -288,7 +376,7 @@ type Lun struct {
 
 func (x *Lun) Reset() {
 	*x = Lun{}
-	mi := &file_admin_proto_msgTypes[3]
+	mi := &file_admin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -300,7 +388,7 @@ func (x *Lun) String() string {
 func (*Lun) ProtoMessage() {}
 
 func (x *Lun) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[3]
+	mi := &file_admin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -313,7 +401,7 @@ func (x *Lun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lun.ProtoReflect.Descriptor instead.
 func (*Lun) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{3}
+	return file_admin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Lun) GetLun() uint32 {
@@ -417,7 +505,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_admin_proto_msgTypes[4]
+	mi := &file_admin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +517,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[4]
+	mi := &file_admin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +530,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{4}
+	return file_admin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Device) GetName() string {
@@ -467,7 +555,7 @@ type SessionsRequest struct {
 
 func (x *SessionsRequest) Reset() {
 	*x = SessionsRequest{}
-	mi := &file_admin_proto_msgTypes[5]
+	mi := &file_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -479,7 +567,7 @@ func (x *SessionsRequest) String() string {
 func (*SessionsRequest) ProtoMessage() {}
 
 func (x *SessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[5]
+	mi := &file_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -492,7 +580,7 @@ func (x *SessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionsRequest.ProtoReflect.Descriptor instead.
 func (*SessionsRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{5}
+	return file_admin_proto_rawDescGZIP(), []int{6}
 }
 
 type SessionsReply struct {
@@ -504,7 +592,7 @@ type SessionsReply struct {
 
 func (x *SessionsReply) Reset() {
 	*x = SessionsReply{}
-	mi := &file_admin_proto_msgTypes[6]
+	mi := &file_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -516,7 +604,7 @@ func (x *SessionsReply) String() string {
 func (*SessionsReply) ProtoMessage() {}
 
 func (x *SessionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[6]
+	mi := &file_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -529,7 +617,7 @@ func (x *SessionsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionsReply.ProtoReflect.Descriptor instead.
 func (*SessionsReply) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{6}
+	return file_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SessionsReply) GetSessions() []*Session {
@@ -556,15 +644,17 @@ type Session struct {
 	// What it sees now.
 	Luns []*SessionLun `protobuf:"bytes,9,rep,name=luns,proto3" json:"luns,omitempty"`
 	// Its quotas: the most channels, and the most commands outstanding on each; 0 means the target's own limit.
-	MaxChannels   uint32 `protobuf:"varint,10,opt,name=max_channels,json=maxChannels,proto3" json:"max_channels,omitempty"`
-	QueueDepth    uint32 `protobuf:"varint,11,opt,name=queue_depth,json=queueDepth,proto3" json:"queue_depth,omitempty"`
+	MaxChannels uint32 `protobuf:"varint,10,opt,name=max_channels,json=maxChannels,proto3" json:"max_channels,omitempty"`
+	QueueDepth  uint32 `protobuf:"varint,11,opt,name=queue_depth,json=queueDepth,proto3" json:"queue_depth,omitempty"`
+	// The most channels that it may have now: its quota, or the target's own limit where that is lower.
+	ChannelLimit  uint32 `protobuf:"varint,12,opt,name=channel_limit,json=channelLimit,proto3" json:"channel_limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_admin_proto_msgTypes[7]
+	mi := &file_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +666,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[7]
+	mi := &file_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,7 +679,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{7}
+	return file_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Session) GetId() uint64 {
@@ -669,6 +759,13 @@ func (x *Session) GetQueueDepth() uint32 {
 	return 0
 }
 
+func (x *Session) GetChannelLimit() uint32 {
+	if x != nil {
+		return x.ChannelLimit
+	}
+	return 0
+}
+
 type SessionLun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session's number for it.
@@ -681,7 +778,7 @@ type SessionLun struct {
 
 func (x *SessionLun) Reset() {
 	*x = SessionLun{}
-	mi := &file_admin_proto_msgTypes[8]
+	mi := &file_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +790,7 @@ func (x *SessionLun) String() string {
 func (*SessionLun) ProtoMessage() {}
 
 func (x *SessionLun) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[8]
+	mi := &file_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +803,7 @@ func (x *SessionLun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionLun.ProtoReflect.Descriptor instead.
 func (*SessionLun) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{8}
+	return file_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SessionLun) GetLun() uint32 {
@@ -750,7 +847,7 @@ type Channel struct {
 
 func (x *Channel) Reset() {
 	*x = Channel{}
-	mi := &file_admin_proto_msgTypes[9]
+	mi := &file_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -762,7 +859,7 @@ func (x *Channel) String() string {
 func (*Channel) ProtoMessage() {}
 
 func (x *Channel) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[9]
+	mi := &file_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -775,7 +872,7 @@ func (x *Channel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Channel.ProtoReflect.Descriptor instead.
 func (*Channel) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{9}
+	return file_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Channel) GetQpn() uint32 {
@@ -864,7 +961,7 @@ type LogoutRequest struct {
 
 func (x *LogoutRequest) Reset() {
 	*x = LogoutRequest{}
-	mi := &file_admin_proto_msgTypes[10]
+	mi := &file_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -876,7 +973,7 @@ func (x *LogoutRequest) String() string {
 func (*LogoutRequest) ProtoMessage() {}
 
 func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[10]
+	mi := &file_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -889,7 +986,7 @@ func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutRequest.ProtoReflect.Descriptor instead.
 func (*LogoutRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{10}
+	return file_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LogoutRequest) GetId() uint64 {
@@ -907,7 +1004,7 @@ type LogoutReply struct {
 
 func (x *LogoutReply) Reset() {
 	*x = LogoutReply{}
-	mi := &file_admin_proto_msgTypes[11]
+	mi := &file_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1016,7 @@ func (x *LogoutReply) String() string {
 func (*LogoutReply) ProtoMessage() {}
 
 func (x *LogoutReply) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[11]
+	mi := &file_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1029,7 @@ func (x *LogoutReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutReply.ProtoReflect.Descriptor instead.
 func (*LogoutReply) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{11}
+	return file_admin_proto_rawDescGZIP(), []int{12}
 }
 
 type ConnectInfoRequest struct {
@@ -943,7 +1040,7 @@ type ConnectInfoRequest struct {
 
 func (x *ConnectInfoRequest) Reset() {
 	*x = ConnectInfoRequest{}
-	mi := &file_admin_proto_msgTypes[12]
+	mi := &file_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1052,7 @@ func (x *ConnectInfoRequest) String() string {
 func (*ConnectInfoRequest) ProtoMessage() {}
 
 func (x *ConnectInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[12]
+	mi := &file_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1065,7 @@ func (x *ConnectInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectInfoRequest.ProtoReflect.Descriptor instead.
 func (*ConnectInfoRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{12}
+	return file_admin_proto_rawDescGZIP(), []int{13}
 }
 
 type ConnectInfoReply struct {
@@ -980,7 +1077,7 @@ type ConnectInfoReply struct {
 
 func (x *ConnectInfoReply) Reset() {
 	*x = ConnectInfoReply{}
-	mi := &file_admin_proto_msgTypes[13]
+	mi := &file_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -992,7 +1089,7 @@ func (x *ConnectInfoReply) String() string {
 func (*ConnectInfoReply) ProtoMessage() {}
 
 func (x *ConnectInfoReply) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[13]
+	mi := &file_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1005,7 +1102,7 @@ func (x *ConnectInfoReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectInfoReply.ProtoReflect.Descriptor instead.
 func (*ConnectInfoReply) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{13}
+	return file_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ConnectInfoReply) GetInfos() []*ConnectInfo {
@@ -1026,7 +1123,7 @@ type ConnectInfo struct {
 
 func (x *ConnectInfo) Reset() {
 	*x = ConnectInfo{}
-	mi := &file_admin_proto_msgTypes[14]
+	mi := &file_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +1135,7 @@ func (x *ConnectInfo) String() string {
 func (*ConnectInfo) ProtoMessage() {}
 
 func (x *ConnectInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[14]
+	mi := &file_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +1148,7 @@ func (x *ConnectInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectInfo.ProtoReflect.Descriptor instead.
 func (*ConnectInfo) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{14}
+	return file_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ConnectInfo) GetAddress() string {
@@ -1076,7 +1173,7 @@ type PluginsRequest struct {
 
 func (x *PluginsRequest) Reset() {
 	*x = PluginsRequest{}
-	mi := &file_admin_proto_msgTypes[15]
+	mi := &file_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1088,7 +1185,7 @@ func (x *PluginsRequest) String() string {
 func (*PluginsRequest) ProtoMessage() {}
 
 func (x *PluginsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[15]
+	mi := &file_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1101,7 +1198,7 @@ func (x *PluginsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginsRequest.ProtoReflect.Descriptor instead.
 func (*PluginsRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{15}
+	return file_admin_proto_rawDescGZIP(), []int{16}
 }
 
 type PluginsReply struct {
@@ -1113,7 +1210,7 @@ type PluginsReply struct {
 
 func (x *PluginsReply) Reset() {
 	*x = PluginsReply{}
-	mi := &file_admin_proto_msgTypes[16]
+	mi := &file_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1125,7 +1222,7 @@ func (x *PluginsReply) String() string {
 func (*PluginsReply) ProtoMessage() {}
 
 func (x *PluginsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[16]
+	mi := &file_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1138,7 +1235,7 @@ func (x *PluginsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginsReply.ProtoReflect.Descriptor instead.
 func (*PluginsReply) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{16}
+	return file_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PluginsReply) GetPlugins() []*Plugin {
@@ -1185,7 +1282,7 @@ type Plugin struct {
 
 func (x *Plugin) Reset() {
 	*x = Plugin{}
-	mi := &file_admin_proto_msgTypes[17]
+	mi := &file_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1294,7 @@ func (x *Plugin) String() string {
 func (*Plugin) ProtoMessage() {}
 
 func (x *Plugin) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[17]
+	mi := &file_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1307,7 @@ func (x *Plugin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plugin.ProtoReflect.Descriptor instead.
 func (*Plugin) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{17}
+	return file_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Plugin) GetKind() string {
@@ -1337,7 +1434,7 @@ type UpgradePluginRequest struct {
 
 func (x *UpgradePluginRequest) Reset() {
 	*x = UpgradePluginRequest{}
-	mi := &file_admin_proto_msgTypes[18]
+	mi := &file_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1349,7 +1446,7 @@ func (x *UpgradePluginRequest) String() string {
 func (*UpgradePluginRequest) ProtoMessage() {}
 
 func (x *UpgradePluginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[18]
+	mi := &file_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1362,7 +1459,7 @@ func (x *UpgradePluginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradePluginRequest.ProtoReflect.Descriptor instead.
 func (*UpgradePluginRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{18}
+	return file_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UpgradePluginRequest) GetName() string {
@@ -1391,7 +1488,7 @@ type UpgradePluginReply struct {
 
 func (x *UpgradePluginReply) Reset() {
 	*x = UpgradePluginReply{}
-	mi := &file_admin_proto_msgTypes[19]
+	mi := &file_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1500,7 @@ func (x *UpgradePluginReply) String() string {
 func (*UpgradePluginReply) ProtoMessage() {}
 
 func (x *UpgradePluginReply) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[19]
+	mi := &file_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1513,7 @@ func (x *UpgradePluginReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradePluginReply.ProtoReflect.Descriptor instead.
 func (*UpgradePluginReply) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{19}
+	return file_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UpgradePluginReply) GetOld() *PluginVersion {
@@ -1451,7 +1548,7 @@ type PluginVersion struct {
 
 func (x *PluginVersion) Reset() {
 	*x = PluginVersion{}
-	mi := &file_admin_proto_msgTypes[20]
+	mi := &file_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1560,7 @@ func (x *PluginVersion) String() string {
 func (*PluginVersion) ProtoMessage() {}
 
 func (x *PluginVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[20]
+	mi := &file_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1573,7 @@ func (x *PluginVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginVersion.ProtoReflect.Descriptor instead.
 func (*PluginVersion) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{20}
+	return file_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PluginVersion) GetPath() string {
@@ -1513,7 +1610,7 @@ type UpgradePause struct {
 
 func (x *UpgradePause) Reset() {
 	*x = UpgradePause{}
-	mi := &file_admin_proto_msgTypes[21]
+	mi := &file_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1622,7 @@ func (x *UpgradePause) String() string {
 func (*UpgradePause) ProtoMessage() {}
 
 func (x *UpgradePause) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[21]
+	mi := &file_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1635,7 @@ func (x *UpgradePause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradePause.ProtoReflect.Descriptor instead.
 func (*UpgradePause) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{21}
+	return file_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UpgradePause) GetLun() string {
@@ -1570,7 +1667,7 @@ type FabricRequest struct {
 
 func (x *FabricRequest) Reset() {
 	*x = FabricRequest{}
-	mi := &file_admin_proto_msgTypes[22]
+	mi := &file_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1679,7 @@ func (x *FabricRequest) String() string {
 func (*FabricRequest) ProtoMessage() {}
 
 func (x *FabricRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[22]
+	mi := &file_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1692,7 @@ func (x *FabricRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FabricRequest.ProtoReflect.Descriptor instead.
 func (*FabricRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{22}
+	return file_admin_proto_rawDescGZIP(), []int{23}
 }
 
 type FabricReply struct {
@@ -1609,7 +1706,7 @@ type FabricReply struct {
 
 func (x *FabricReply) Reset() {
 	*x = FabricReply{}
-	mi := &file_admin_proto_msgTypes[23]
+	mi := &file_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1718,7 @@ func (x *FabricReply) String() string {
 func (*FabricReply) ProtoMessage() {}
 
 func (x *FabricReply) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[23]
+	mi := &file_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1731,7 @@ func (x *FabricReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FabricReply.ProtoReflect.Descriptor instead.
 func (*FabricReply) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{23}
+	return file_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FabricReply) GetHcas() []*Hca {
@@ -1666,7 +1763,7 @@ type Hca struct {
 
 func (x *Hca) Reset() {
 	*x = Hca{}
-	mi := &file_admin_proto_msgTypes[24]
+	mi := &file_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1678,7 +1775,7 @@ func (x *Hca) String() string {
 func (*Hca) ProtoMessage() {}
 
 func (x *Hca) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[24]
+	mi := &file_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1691,7 +1788,7 @@ func (x *Hca) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hca.ProtoReflect.Descriptor instead.
 func (*Hca) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{24}
+	return file_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Hca) GetName() string {
@@ -1767,7 +1864,7 @@ type HcaPort struct {
 
 func (x *HcaPort) Reset() {
 	*x = HcaPort{}
-	mi := &file_admin_proto_msgTypes[25]
+	mi := &file_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1779,7 +1876,7 @@ func (x *HcaPort) String() string {
 func (*HcaPort) ProtoMessage() {}
 
 func (x *HcaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[25]
+	mi := &file_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1792,7 +1889,7 @@ func (x *HcaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HcaPort.ProtoReflect.Descriptor instead.
 func (*HcaPort) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{25}
+	return file_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HcaPort) GetNum() uint32 {
@@ -1939,7 +2036,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_admin_proto_msgTypes[26]
+	mi := &file_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2048,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[26]
+	mi := &file_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2061,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{26}
+	return file_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EventsRequest) GetAfter() uint64 {
@@ -1997,7 +2094,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_admin_proto_msgTypes[27]
+	mi := &file_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2009,7 +2106,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_proto_msgTypes[27]
+	mi := &file_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2022,7 +2119,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_admin_proto_rawDescGZIP(), []int{27}
+	return file_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -2072,7 +2169,7 @@ var File_admin_proto protoreflect.FileDescriptor
 const file_admin_proto_rawDesc = "" +
 	"\n" +
 	"\vadmin.proto\x12\x0fgosrpt.admin.v1\"\x0f\n" +
-	"\rStatusRequest\"\xc1\x05\n" +
+	"\rStatusRequest\"\xff\x05\n" +
 	"\vStatusReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bprovider\x18\x02 \x01(\tR\bprovider\x12\x15\n" +
@@ -2088,13 +2185,22 @@ const file_admin_proto_rawDesc = "" +
 	"\bcounters\x18\v \x03(\v2*.gosrpt.admin.v1.StatusReply.CountersEntryR\bcounters\x12\x1f\n" +
 	"\vconfig_file\x18\f \x01(\tR\n" +
 	"configFile\x121\n" +
-	"\aplugins\x18\r \x03(\v2\x17.gosrpt.admin.v1.PluginR\aplugins\x1a@\n" +
+	"\aplugins\x18\r \x03(\v2\x17.gosrpt.admin.v1.PluginR\aplugins\x12<\n" +
+	"\vchannel_use\x18\x0e \x03(\v2\x1b.gosrpt.admin.v1.ChannelUseR\n" +
+	"channelUse\x1a@\n" +
 	"\x12RefusedLoginsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"R\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x81\x01\n" +
+	"\n" +
+	"ChannelUse\x12\x16\n" +
+	"\x06device\x18\x01 \x01(\tR\x06device\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\rR\x04port\x12\x15\n" +
+	"\x06in_use\x18\x03 \x01(\rR\x05inUse\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\x12\x1a\n" +
+	"\breserved\x18\x05 \x01(\rR\breserved\"R\n" +
 	"\bListener\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x14\n" +
@@ -2126,7 +2232,7 @@ const file_admin_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x11\n" +
 	"\x0fSessionsRequest\"E\n" +
 	"\rSessionsReply\x124\n" +
-	"\bsessions\x18\x01 \x03(\v2\x18.gosrpt.admin.v1.SessionR\bsessions\"\x8f\x03\n" +
+	"\bsessions\x18\x01 \x03(\v2\x18.gosrpt.admin.v1.SessionR\bsessions\"\xb4\x03\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12*\n" +
 	"\x11initiator_port_id\x18\x02 \x01(\tR\x0finitiatorPortId\x12$\n" +
@@ -2143,7 +2249,8 @@ const file_admin_proto_rawDesc = "" +
 	"\fmax_channels\x18\n" +
 	" \x01(\rR\vmaxChannels\x12\x1f\n" +
 	"\vqueue_depth\x18\v \x01(\rR\n" +
-	"queueDepth\"O\n" +
+	"queueDepth\x12#\n" +
+	"\rchannel_limit\x18\f \x01(\rR\fchannelLimit\"O\n" +
 	"\n" +
 	"SessionLun\x12\x10\n" +
 	"\x03lun\x18\x01 \x01(\rR\x03lun\x12\x12\n" +
@@ -2279,83 +2386,85 @@ func file_admin_proto_rawDescGZIP() []byte {
 	return file_admin_proto_rawDescData
 }
 
-var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_admin_proto_goTypes = []any{
 	(*StatusRequest)(nil),        // 0: gosrpt.admin.v1.StatusRequest
 	(*StatusReply)(nil),          // 1: gosrpt.admin.v1.StatusReply
-	(*Listener)(nil),             // 2: gosrpt.admin.v1.Listener
-	(*Lun)(nil),                  // 3: gosrpt.admin.v1.Lun
-	(*Device)(nil),               // 4: gosrpt.admin.v1.Device
-	(*SessionsRequest)(nil),      // 5: gosrpt.admin.v1.SessionsRequest
-	(*SessionsReply)(nil),        // 6: gosrpt.admin.v1.SessionsReply
-	(*Session)(nil),              // 7: gosrpt.admin.v1.Session
-	(*SessionLun)(nil),           // 8: gosrpt.admin.v1.SessionLun
-	(*Channel)(nil),              // 9: gosrpt.admin.v1.Channel
-	(*LogoutRequest)(nil),        // 10: gosrpt.admin.v1.LogoutRequest
-	(*LogoutReply)(nil),          // 11: gosrpt.admin.v1.LogoutReply
-	(*ConnectInfoRequest)(nil),   // 12: gosrpt.admin.v1.ConnectInfoRequest
-	(*ConnectInfoReply)(nil),     // 13: gosrpt.admin.v1.ConnectInfoReply
-	(*ConnectInfo)(nil),          // 14: gosrpt.admin.v1.ConnectInfo
-	(*PluginsRequest)(nil),       // 15: gosrpt.admin.v1.PluginsRequest
-	(*PluginsReply)(nil),         // 16: gosrpt.admin.v1.PluginsReply
-	(*Plugin)(nil),               // 17: gosrpt.admin.v1.Plugin
-	(*UpgradePluginRequest)(nil), // 18: gosrpt.admin.v1.UpgradePluginRequest
-	(*UpgradePluginReply)(nil),   // 19: gosrpt.admin.v1.UpgradePluginReply
-	(*PluginVersion)(nil),        // 20: gosrpt.admin.v1.PluginVersion
-	(*UpgradePause)(nil),         // 21: gosrpt.admin.v1.UpgradePause
-	(*FabricRequest)(nil),        // 22: gosrpt.admin.v1.FabricRequest
-	(*FabricReply)(nil),          // 23: gosrpt.admin.v1.FabricReply
-	(*Hca)(nil),                  // 24: gosrpt.admin.v1.Hca
-	(*HcaPort)(nil),              // 25: gosrpt.admin.v1.HcaPort
-	(*EventsRequest)(nil),        // 26: gosrpt.admin.v1.EventsRequest
-	(*Event)(nil),                // 27: gosrpt.admin.v1.Event
-	nil,                          // 28: gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
-	nil,                          // 29: gosrpt.admin.v1.StatusReply.CountersEntry
-	nil,                          // 30: gosrpt.admin.v1.Lun.CountersEntry
-	nil,                          // 31: gosrpt.admin.v1.Device.CountersEntry
-	nil,                          // 32: gosrpt.admin.v1.Hca.CountersEntry
+	(*ChannelUse)(nil),           // 2: gosrpt.admin.v1.ChannelUse
+	(*Listener)(nil),             // 3: gosrpt.admin.v1.Listener
+	(*Lun)(nil),                  // 4: gosrpt.admin.v1.Lun
+	(*Device)(nil),               // 5: gosrpt.admin.v1.Device
+	(*SessionsRequest)(nil),      // 6: gosrpt.admin.v1.SessionsRequest
+	(*SessionsReply)(nil),        // 7: gosrpt.admin.v1.SessionsReply
+	(*Session)(nil),              // 8: gosrpt.admin.v1.Session
+	(*SessionLun)(nil),           // 9: gosrpt.admin.v1.SessionLun
+	(*Channel)(nil),              // 10: gosrpt.admin.v1.Channel
+	(*LogoutRequest)(nil),        // 11: gosrpt.admin.v1.LogoutRequest
+	(*LogoutReply)(nil),          // 12: gosrpt.admin.v1.LogoutReply
+	(*ConnectInfoRequest)(nil),   // 13: gosrpt.admin.v1.ConnectInfoRequest
+	(*ConnectInfoReply)(nil),     // 14: gosrpt.admin.v1.ConnectInfoReply
+	(*ConnectInfo)(nil),          // 15: gosrpt.admin.v1.ConnectInfo
+	(*PluginsRequest)(nil),       // 16: gosrpt.admin.v1.PluginsRequest
+	(*PluginsReply)(nil),         // 17: gosrpt.admin.v1.PluginsReply
+	(*Plugin)(nil),               // 18: gosrpt.admin.v1.Plugin
+	(*UpgradePluginRequest)(nil), // 19: gosrpt.admin.v1.UpgradePluginRequest
+	(*UpgradePluginReply)(nil),   // 20: gosrpt.admin.v1.UpgradePluginReply
+	(*PluginVersion)(nil),        // 21: gosrpt.admin.v1.PluginVersion
+	(*UpgradePause)(nil),         // 22: gosrpt.admin.v1.UpgradePause
+	(*FabricRequest)(nil),        // 23: gosrpt.admin.v1.FabricRequest
+	(*FabricReply)(nil),          // 24: gosrpt.admin.v1.FabricReply
+	(*Hca)(nil),                  // 25: gosrpt.admin.v1.Hca
+	(*HcaPort)(nil),              // 26: gosrpt.admin.v1.HcaPort
+	(*EventsRequest)(nil),        // 27: gosrpt.admin.v1.EventsRequest
+	(*Event)(nil),                // 28: gosrpt.admin.v1.Event
+	nil,                          // 29: gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
+	nil,                          // 30: gosrpt.admin.v1.StatusReply.CountersEntry
+	nil,                          // 31: gosrpt.admin.v1.Lun.CountersEntry
+	nil,                          // 32: gosrpt.admin.v1.Device.CountersEntry
+	nil,                          // 33: gosrpt.admin.v1.Hca.CountersEntry
 }
 var file_admin_proto_depIdxs = []int32{
-	2,  // 0: gosrpt.admin.v1.StatusReply.listeners:type_name -> gosrpt.admin.v1.Listener
-	3,  // 1: gosrpt.admin.v1.StatusReply.luns:type_name -> gosrpt.admin.v1.Lun
-	28, // 2: gosrpt.admin.v1.StatusReply.refused_logins:type_name -> gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
-	4,  // 3: gosrpt.admin.v1.StatusReply.devices:type_name -> gosrpt.admin.v1.Device
-	29, // 4: gosrpt.admin.v1.StatusReply.counters:type_name -> gosrpt.admin.v1.StatusReply.CountersEntry
-	17, // 5: gosrpt.admin.v1.StatusReply.plugins:type_name -> gosrpt.admin.v1.Plugin
-	30, // 6: gosrpt.admin.v1.Lun.counters:type_name -> gosrpt.admin.v1.Lun.CountersEntry
-	31, // 7: gosrpt.admin.v1.Device.counters:type_name -> gosrpt.admin.v1.Device.CountersEntry
-	7,  // 8: gosrpt.admin.v1.SessionsReply.sessions:type_name -> gosrpt.admin.v1.Session
-	9,  // 9: gosrpt.admin.v1.Session.channels:type_name -> gosrpt.admin.v1.Channel
-	8,  // 10: gosrpt.admin.v1.Session.luns:type_name -> gosrpt.admin.v1.SessionLun
-	14, // 11: gosrpt.admin.v1.ConnectInfoReply.infos:type_name -> gosrpt.admin.v1.ConnectInfo
-	17, // 12: gosrpt.admin.v1.PluginsReply.plugins:type_name -> gosrpt.admin.v1.Plugin
-	20, // 13: gosrpt.admin.v1.UpgradePluginReply.old:type_name -> gosrpt.admin.v1.PluginVersion
-	20, // 14: gosrpt.admin.v1.UpgradePluginReply.new:type_name -> gosrpt.admin.v1.PluginVersion
-	21, // 15: gosrpt.admin.v1.UpgradePluginReply.pauses:type_name -> gosrpt.admin.v1.UpgradePause
-	24, // 16: gosrpt.admin.v1.FabricReply.hcas:type_name -> gosrpt.admin.v1.Hca
-	25, // 17: gosrpt.admin.v1.Hca.ports:type_name -> gosrpt.admin.v1.HcaPort
-	32, // 18: gosrpt.admin.v1.Hca.counters:type_name -> gosrpt.admin.v1.Hca.CountersEntry
-	0,  // 19: gosrpt.admin.v1.Admin.Status:input_type -> gosrpt.admin.v1.StatusRequest
-	5,  // 20: gosrpt.admin.v1.Admin.Sessions:input_type -> gosrpt.admin.v1.SessionsRequest
-	10, // 21: gosrpt.admin.v1.Admin.Logout:input_type -> gosrpt.admin.v1.LogoutRequest
-	12, // 22: gosrpt.admin.v1.Admin.ConnectInfo:input_type -> gosrpt.admin.v1.ConnectInfoRequest
-	15, // 23: gosrpt.admin.v1.Admin.Plugins:input_type -> gosrpt.admin.v1.PluginsRequest
-	18, // 24: gosrpt.admin.v1.Admin.UpgradePlugin:input_type -> gosrpt.admin.v1.UpgradePluginRequest
-	22, // 25: gosrpt.admin.v1.Admin.Fabric:input_type -> gosrpt.admin.v1.FabricRequest
-	26, // 26: gosrpt.admin.v1.Admin.Events:input_type -> gosrpt.admin.v1.EventsRequest
-	1,  // 27: gosrpt.admin.v1.Admin.Status:output_type -> gosrpt.admin.v1.StatusReply
-	6,  // 28: gosrpt.admin.v1.Admin.Sessions:output_type -> gosrpt.admin.v1.SessionsReply
-	11, // 29: gosrpt.admin.v1.Admin.Logout:output_type -> gosrpt.admin.v1.LogoutReply
-	13, // 30: gosrpt.admin.v1.Admin.ConnectInfo:output_type -> gosrpt.admin.v1.ConnectInfoReply
-	16, // 31: gosrpt.admin.v1.Admin.Plugins:output_type -> gosrpt.admin.v1.PluginsReply
-	19, // 32: gosrpt.admin.v1.Admin.UpgradePlugin:output_type -> gosrpt.admin.v1.UpgradePluginReply
-	23, // 33: gosrpt.admin.v1.Admin.Fabric:output_type -> gosrpt.admin.v1.FabricReply
-	27, // 34: gosrpt.admin.v1.Admin.Events:output_type -> gosrpt.admin.v1.Event
-	27, // [27:35] is the sub-list for method output_type
-	19, // [19:27] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	3,  // 0: gosrpt.admin.v1.StatusReply.listeners:type_name -> gosrpt.admin.v1.Listener
+	4,  // 1: gosrpt.admin.v1.StatusReply.luns:type_name -> gosrpt.admin.v1.Lun
+	29, // 2: gosrpt.admin.v1.StatusReply.refused_logins:type_name -> gosrpt.admin.v1.StatusReply.RefusedLoginsEntry
+	5,  // 3: gosrpt.admin.v1.StatusReply.devices:type_name -> gosrpt.admin.v1.Device
+	30, // 4: gosrpt.admin.v1.StatusReply.counters:type_name -> gosrpt.admin.v1.StatusReply.CountersEntry
+	18, // 5: gosrpt.admin.v1.StatusReply.plugins:type_name -> gosrpt.admin.v1.Plugin
+	2,  // 6: gosrpt.admin.v1.StatusReply.channel_use:type_name -> gosrpt.admin.v1.ChannelUse
+	31, // 7: gosrpt.admin.v1.Lun.counters:type_name -> gosrpt.admin.v1.Lun.CountersEntry
+	32, // 8: gosrpt.admin.v1.Device.counters:type_name -> gosrpt.admin.v1.Device.CountersEntry
+	8,  // 9: gosrpt.admin.v1.SessionsReply.sessions:type_name -> gosrpt.admin.v1.Session
+	10, // 10: gosrpt.admin.v1.Session.channels:type_name -> gosrpt.admin.v1.Channel
+	9,  // 11: gosrpt.admin.v1.Session.luns:type_name -> gosrpt.admin.v1.SessionLun
+	15, // 12: gosrpt.admin.v1.ConnectInfoReply.infos:type_name -> gosrpt.admin.v1.ConnectInfo
+	18, // 13: gosrpt.admin.v1.PluginsReply.plugins:type_name -> gosrpt.admin.v1.Plugin
+	21, // 14: gosrpt.admin.v1.UpgradePluginReply.old:type_name -> gosrpt.admin.v1.PluginVersion
+	21, // 15: gosrpt.admin.v1.UpgradePluginReply.new:type_name -> gosrpt.admin.v1.PluginVersion
+	22, // 16: gosrpt.admin.v1.UpgradePluginReply.pauses:type_name -> gosrpt.admin.v1.UpgradePause
+	25, // 17: gosrpt.admin.v1.FabricReply.hcas:type_name -> gosrpt.admin.v1.Hca
+	26, // 18: gosrpt.admin.v1.Hca.ports:type_name -> gosrpt.admin.v1.HcaPort
+	33, // 19: gosrpt.admin.v1.Hca.counters:type_name -> gosrpt.admin.v1.Hca.CountersEntry
+	0,  // 20: gosrpt.admin.v1.Admin.Status:input_type -> gosrpt.admin.v1.StatusRequest
+	6,  // 21: gosrpt.admin.v1.Admin.Sessions:input_type -> gosrpt.admin.v1.SessionsRequest
+	11, // 22: gosrpt.admin.v1.Admin.Logout:input_type -> gosrpt.admin.v1.LogoutRequest
+	13, // 23: gosrpt.admin.v1.Admin.ConnectInfo:input_type -> gosrpt.admin.v1.ConnectInfoRequest
+	16, // 24: gosrpt.admin.v1.Admin.Plugins:input_type -> gosrpt.admin.v1.PluginsRequest
+	19, // 25: gosrpt.admin.v1.Admin.UpgradePlugin:input_type -> gosrpt.admin.v1.UpgradePluginRequest
+	23, // 26: gosrpt.admin.v1.Admin.Fabric:input_type -> gosrpt.admin.v1.FabricRequest
+	27, // 27: gosrpt.admin.v1.Admin.Events:input_type -> gosrpt.admin.v1.EventsRequest
+	1,  // 28: gosrpt.admin.v1.Admin.Status:output_type -> gosrpt.admin.v1.StatusReply
+	7,  // 29: gosrpt.admin.v1.Admin.Sessions:output_type -> gosrpt.admin.v1.SessionsReply
+	12, // 30: gosrpt.admin.v1.Admin.Logout:output_type -> gosrpt.admin.v1.LogoutReply
+	14, // 31: gosrpt.admin.v1.Admin.ConnectInfo:output_type -> gosrpt.admin.v1.ConnectInfoReply
+	17, // 32: gosrpt.admin.v1.Admin.Plugins:output_type -> gosrpt.admin.v1.PluginsReply
+	20, // 33: gosrpt.admin.v1.Admin.UpgradePlugin:output_type -> gosrpt.admin.v1.UpgradePluginReply
+	24, // 34: gosrpt.admin.v1.Admin.Fabric:output_type -> gosrpt.admin.v1.FabricReply
+	28, // 35: gosrpt.admin.v1.Admin.Events:output_type -> gosrpt.admin.v1.Event
+	28, // [28:36] is the sub-list for method output_type
+	20, // [20:28] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_admin_proto_init() }
@@ -2369,7 +2478,7 @@ func file_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_admin_proto_rawDesc), len(file_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

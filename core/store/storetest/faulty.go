@@ -16,6 +16,8 @@ type Fault struct {
 	Skip bool
 	// Hold keeps the result back until Release.
 	Hold bool
+	// Late has the request done no earlier than at Release.
+	Late bool
 	// Lose drops the result.
 	Lose bool
 	// Twice returns the result two times.
@@ -32,6 +34,8 @@ type Faulty struct {
 	store.Backend
 	// Plan is asked about each request; nil means no faults.
 	Plan func(r *backstore.Request) Fault
+	// Passed, if not nil, is told of each request when the store gets it.
+	Passed func(r *backstore.Request)
 	// Hide are powers of the store that Info keeps quiet about.
 	Hide backstore.Powers
 	// Room, if not 0, is how many requests the queue holds.
@@ -44,6 +48,7 @@ type Faulty struct {
 	faults map[uint64]Fault
 	ready  []backstore.Result
 	held   []backstore.Result
+	late   []backstore.Request
 	inside int
 }
 
@@ -80,15 +85,27 @@ func (f *Faulty) submit(r *backstore.Request) bool {
 	if f.Plan != nil {
 		fault = f.Plan(r)
 	}
+	if fault.Late {
+		f.late = append(f.late, *r)
+		return true
+	}
 	if fault.Skip {
 		f.file(backstore.Result{Tag: r.Tag}, fault)
 		return true
 	}
-	if f.Backend.Submit([]backstore.Request{*r}) != 1 {
+	if !f.pass(r) {
 		return false
 	}
 	f.faults[r.Tag] = fault
 	return true
+}
+
+// pass gives a request to the store.
+func (f *Faulty) pass(r *backstore.Request) bool {
+	if f.Passed != nil {
+		f.Passed(r)
+	}
+	return f.Backend.Submit([]backstore.Request{*r}) == 1
 }
 
 // file puts a result where its fault wants it.
@@ -125,16 +142,22 @@ func (f *Faulty) Poll(res []backstore.Result) int {
 	return n
 }
 
-// Release makes the results that were held ready, and returns how many.
+// Release does what is late, makes the results that were held ready, and returns how many those are together.
 func (f *Faulty) Release() int {
-	n := len(f.held)
+	n := f.Held()
+	for i := range f.late {
+		if !f.pass(&f.late[i]) {
+			panic("storetest: the backend has no room for what is late")
+		}
+	}
+	f.late = f.late[:0]
 	f.ready = append(f.ready, f.held...)
 	f.held = f.held[:0]
 	return n
 }
 
-// Held is how many results are held.
-func (f *Faulty) Held() int { return len(f.held) }
+// Held is how many results are held or late.
+func (f *Faulty) Held() int { return len(f.held) + len(f.late) }
 
 // Arm tells whether there is nothing to poll.
 func (f *Faulty) Arm() bool { return len(f.ready) == 0 && f.Backend.Arm() }

@@ -10,7 +10,7 @@ ctl() { srptctl --socket $SRPTD_SOCKET "$@"; }
 # srptd_install: from the job directory, which is too slow to run a program from.
 srptd_install() {
 	mkdir -p $PLUGIN_DIR /usr/local/bin /run/gosrpt /etc/gosrpt
-	install -m 755 /job/bin/srptd /job/bin/srptctl /usr/local/bin/
+	install -m 755 /job/bin/srptd /job/bin/srptctl /job/bin/dmquery /usr/local/bin/
 	install -m 755 /job/bin/auth* /job/bin/ioctx* /job/bin/backstore-* $PLUGIN_DIR/
 	sysctl -qw kernel.core_pattern=/job/out/core.%e.%p
 }

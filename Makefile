@@ -64,12 +64,13 @@ fuzz: ## run every fuzz target for FUZZTIME (20s, or a count as 1000x) each
 	    echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x $$pkg || exit 1; done; done
 
 .PHONY: soak
-soak: deps ## the long campaigns: plugins that die, are upgraded and lie; hours of fuzz; ten minutes of the lossless link
+soak: deps ## the long campaigns: plugins that die, are upgraded and lie; hours of fuzz; ten minutes of the lossless link; interfaces that change
 	GOSRPT_SOAK_KILLS=10000 GOSRPT_SOAK_UPGRADES=100 GOSRPT_SOAK_HOSTILE=10m \
 	  go test -count=1 -timeout 180m -run 'TestKillsAtRandomMoments|TestUpgradesUnderLoad|TestPluginStopped|TestHostilePlugin' -v ./cmd/srptd
 	go test -run '^$$' -bench DeathIsNoticed ./sdk/host
 	$(MAKE) fuzz FUZZTIME=10m
-	GOSRPT_E2E_SOAK=10m GOSRPT_E2E_KILLS=100 go test -count=1 -timeout 90m -tags e2e -run 'Lossless|KilledFilePlugins' ./cmd/srptd/e2e/... -v
+	GOSRPT_E2E_SOAK=10m GOSRPT_E2E_KILLS=100 GOSRPT_E2E_CYCLES=200 go test -count=1 -timeout 180m -tags e2e \
+	  -run 'Lossless|KilledFilePlugins|InterfacesThatChange' ./cmd/srptd/e2e/... -v
 
 .PHONY: clean
 clean: ## remove what was built

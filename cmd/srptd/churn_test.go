@@ -165,7 +165,7 @@ var happenings = []func(c *churn, t *testing.T, s *initiator.Session){
 		other := c.served(t, second)
 		defer other.Close()
 		address(t, c.nic, churned, netlink.AddrDel)
-		c.logged(t, "channel ended", "does not have the address "+churned)
+		c.logged(t, "channel ended", "lost with its port", "does not have the address "+churned)
 		c.works(t, other)
 		s.Close()
 		address(t, c.nic, churned, netlink.AddrAdd)

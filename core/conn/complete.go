@@ -21,6 +21,7 @@ func (c *Channel) complete(w *rdma.Completion) {
 
 func (c *Channel) event(w *rdma.Completion) {
 	if w.Cause != nil {
+		c.lost = true
 		c.fault.note(w.Cause)
 	}
 	switch w.Event {

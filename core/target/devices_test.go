@@ -130,6 +130,7 @@ func TestRemovedDeviceEndsItsSessionsAndNoOthers(t *testing.T) {
 	<-cut
 	g.do(func() { g.backend.Plan = nil; g.backend.Release() })
 	g.target.Wake()
+	g.waitFor("the log has the cause", func() bool { return strings.Contains(g.log.String(), `cause="lost with its port or address"`) })
 	works(t, stays)
 	if l := g.target.Listening(); len(l) != 1 || l[0].Device != g.dev.Name() {
 		t.Errorf("listening %v", l)

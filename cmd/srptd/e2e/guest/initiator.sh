@@ -59,6 +59,12 @@ logout() {
 	sleep 0.3
 }
 
+# logout_of HOST: ends one session.
+logout_of() {
+	echo 1 >"/sys/class/srp_remote_ports/port-$1:1/delete"
+	until_true 60 no test -e "/sys/class/scsi_host/host$1"
+}
+
 # initiator_id [EXT]: the port identifier with which it logs in: initiator_ext and the interface half of the device's first GID.
 initiator_id() { printf '0x%s%s\n' "${1:-0000000000000000}" "$(cut -d: -f5-8 /sys/class/infiniband/rxe0/ports/1/gids/0 | tr -d :)"; }
 

@@ -276,7 +276,6 @@ func (d *Device) Stats() map[string]uint64 {
 	for _, ep := range d.endpoints {
 		ep.addTo(m)
 	}
-	m["addresses"] = uint64(len(d.endpoints))
 	return m
 }
 

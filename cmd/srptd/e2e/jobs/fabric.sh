@@ -193,9 +193,9 @@ summary() {
 	echo "$CYCLES cycles in $took s; passes of fio: $(load_passes quiet) quiet, $(load_passes far) and $(load_passes other) disturbed"
 	echo "longest request: $(load_longest quiet) ms quiet, $(load_longest far) and $(load_longest other) ms disturbed"
 	echo "in use: $(cat /tmp/used.before)"
-	sed 's/: [0-9]* ms.*//' /job/out/times | sort -u | while read -r what; do
-		grep -F "$what: " /job/out/times | sed 's/.*: \([0-9]*\) ms of.*/\1/' | sort -n | awk -v w="$what" '{ a[NR] = $1 } END { print w ": " a[int((NR + 1) / 2)] " ms, at most " a[NR] " ms, " NR " times" }'
-	done
+	grep idle /job/out/times
+	awk -F ': ' '/ ms of / { split($3, ms, " "); what = $1 ": " $2; n[what]++; sum[what] += ms[1]; if (ms[1] > most[what]) most[what] = ms[1] }
+		END { for (w in n) printf "%s: %d ms, at most %d ms, %d times\n", w, sum[w] / n[w], most[w], n[w] }' /job/out/times | sort
 }
 summary | tee /job/out/fabric.summary
 after_unplug() {

@@ -255,6 +255,12 @@ func TestChurnOfAddressesAndLinksLosesNothing(t *testing.T) {
 		}
 		return true
 	})
+	idle := cpuTime(t)
+	time.Sleep(2 * time.Second)
+	if idle = cpuTime(t) - idle; idle > time.Second/5 {
+		t.Errorf("idle for 2 s, the daemon and its initiator use %v of CPU time", idle)
+	}
+	t.Logf("idle for 2 s: %v of CPU time", idle)
 	t.Logf("%d cycles in %v; before %v, after %v; %d requests of the load, the longest took %v", cycles, took, before, after, l.requests, l.worst)
 }
 
@@ -341,4 +347,14 @@ func TestNamedInterfaceWithoutAnAddressIsWaitedFor(t *testing.T) {
 	address(t, "c0", churned, netlink.AddrAdd)
 	within(t, appears, "the interface is served", func() bool { return c.d.table.HCAs()[0].Serving })
 	c.served(t, churned).Close()
+}
+
+// cpuTime is what this process has used.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

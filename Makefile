@@ -70,13 +70,14 @@ fuzz: ## run every fuzz target for FUZZTIME (20s, or a count as 1000x) each
 	    echo "$$pkg $$f"; go test $(TAGS) -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x $$pkg || exit 1; done; done
 
 .PHONY: soak
-soak: deps ## the long campaigns: plugins that die, are upgraded and lie; a million refused logins; hours of fuzz; ten minutes of the lossless link
+soak: deps ## the long campaigns: dying, upgraded and lying plugins; a million refused logins; hours of fuzz; changing interfaces; ten minutes of the lossless link
 	GOSRPT_SOAK_KILLS=10000 GOSRPT_SOAK_UPGRADES=100 GOSRPT_SOAK_HOSTILE=10m \
 	  go test -count=1 -timeout 180m -run 'TestKillsAtRandomMoments|TestUpgradesUnderLoad|TestPluginStopped|TestHostilePlugin' -v ./cmd/srptd
 	go test -run '^$$' -bench DeathIsNoticed ./sdk/host
 	GOSRPT_SOAK_LOGINS=1000000 go test -count=1 -run TestMemoryDoesNotGrow -v ./core/target
 	$(MAKE) fuzz FUZZTIME=10m
-	GOSRPT_E2E_SOAK=10m GOSRPT_E2E_KILLS=100 go test -count=1 -timeout 90m -tags e2e -run 'Lossless|KilledFilePlugins' ./cmd/srptd/e2e/... -v
+	GOSRPT_E2E_SOAK=10m GOSRPT_E2E_KILLS=100 GOSRPT_E2E_CYCLES=200 go test -count=1 -timeout 180m -tags e2e \
+	  -run 'Lossless|KilledFilePlugins|InterfacesThatChange' ./cmd/srptd/e2e/... -v
 
 .PHONY: clean
 clean: ## remove what was built

@@ -30,6 +30,7 @@ func fabricCommand(o *options) *cobra.Command {
 }
 
 func writeFabric(w io.Writer, r *adminpb.FabricReply) {
+	fmt.Fprintf(w, "rules\t%s\n", cmp.Or(strings.Join(r.Rules, " "), "all interfaces that are up but loopback"))
 	if len(r.Hcas) == 0 {
 		fmt.Fprintln(w, "there are no HCAs")
 	}

@@ -118,22 +118,28 @@ func (d *daemon) bringUp(ctx context.Context) (err error) {
 func newProvider(cfg *config.Config, log hclog.Logger) rdma.Provider {
 	// A silent peer is asked for a sign of life after a third of the time, and has the rest for its answer.
 	return roce.New(roce.Config{
-		Log: log.Named("roce"), Addrs: cfg.Listen, ReceiveBuffer: int(cfg.RoCE.ReceiveBuffer),
+		Log: log.Named("roce"), Interfaces: cfg.RoCE.Interfaces, Addrs: cfg.Listen, ReceiveBuffer: int(cfg.RoCE.ReceiveBuffer),
 		NoGSO: !cfg.RoCE.Segmentation, AckDelay: uint8(cfg.RoCE.TargetAckDelay), KeepAlive: cfg.Session.DeadPeer / 3,
 	})
 }
 
-// claim takes the devices' addresses, which is what the first completion queue does.
+// claim takes the devices' addresses, which is what the first completion queue does. A device that has no address yet is left to the
+// table of HCAs, which waits for one.
 func (d *daemon) claim() error {
+	var ready []rdma.Device
 	for _, dev := range d.devices {
 		cq, err := dev.NewCQ(rdma.CQConfig{Depth: 1})
 		if err == nil {
 			err = cq.Close()
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+			ready = append(ready, dev)
+		case !errors.Is(err, rdma.ErrState) || errors.Is(err, rdma.ErrInUse):
 			return fmt.Errorf("RDMA device %s: %w", dev.Name(), err)
 		}
 	}
+	d.devices = ready
 	return nil
 }
 

@@ -48,6 +48,7 @@ type site struct {
 	dir, socket string
 	addr        netip.Addr
 	args        []string
+	adjust      func(*exec.Cmd) // of each life, if not nil
 	notify      *net.UnixConn
 }
 
@@ -147,6 +148,9 @@ func (s *site) launch(t testing.TB, more ...string) *srptd {
 	d.cmd.Stdout, d.cmd.Stderr = d.out, d.out
 	d.cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+s.notify.LocalAddr().String(), "GORACE=atexit_sleep_ms=0")
 	d.cmd.WaitDelay = time.Second
+	if s.adjust != nil {
+		s.adjust(d.cmd)
+	}
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -272,6 +276,15 @@ func (s *site) sessions(t testing.TB) []*adminpb.Session {
 		t.Fatal(err)
 	}
 	return r.Sessions
+}
+
+func (s *site) fabric(t testing.TB) *adminpb.FabricReply {
+	t.Helper()
+	r, err := ask(s, adminpb.AdminClient.Fabric, &adminpb.FabricRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // ask calls the control interface.

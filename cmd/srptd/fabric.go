@@ -49,7 +49,7 @@ func (d *daemon) followDevices(ctx context.Context) error {
 
 // Fabric implements admin.Source.
 func (s source) Fabric() *adminpb.FabricReply {
-	r := &adminpb.FabricReply{}
+	r := &adminpb.FabricReply{Rules: s.d.cfg.RoCE.Interfaces}
 	if !s.d.made.Load() {
 		return r
 	}

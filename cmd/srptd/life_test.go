@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -179,6 +180,27 @@ func TestSIGTERMEndsEverythingInOrder(t *testing.T) {
 	if left, err := filepath.Glob(d.file("*.sock")); len(left) > 0 || err != nil {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
+}
+
+// A host without any network interface is a normal one.
+func TestDaemonWithoutAnyInterfaceRunsAndEndsInOrder(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, diskLUNs()...)
+	s.adjust = newNamespace
+	s.args = append(s.args, "--roce-interfaces", "eth*,!eth1")
+	i := slices.Index(s.args, "--listen")
+	s.args = slices.Delete(s.args, i, i+2)
+	d := s.start(t)
+	if f := d.fabric(t); len(f.Hcas) != 0 {
+		t.Errorf("HCAs %v", f.Hcas)
+	}
+	if out, _ := d.ctl(t, "fabric"); !strings.Contains(out, "there are no HCAs") || !strings.Contains(out, "eth* !eth1") {
+		t.Errorf("fabric:\n%s", out)
+	}
+	if n := strings.Count(d.out.String(), "no network interface to serve yet"); n != 1 {
+		t.Errorf("the log says %d times that there is none", n)
+	}
+	d.stop(t)
 }
 
 func TestSecondSIGTERMKills(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"maps"
 	"net/netip"
+	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -46,6 +48,7 @@ func (s source) Status() *adminpb.StatusReply {
 			})
 		}
 	}
+	maps.Copy(r.Counters, processCounters())
 	state := "waits until every LUN has been tried"
 	if s.d.listening.Load() {
 		state = "listening"
@@ -78,6 +81,15 @@ func engineCounters(st *target.Stats) map[string]uint64 {
 		m["arena_"+name+"_timed_out"] = a.TimedOut
 		m["arena_"+name+"_faults"] = a.Faults
 		m["arena_"+name+"_quarantined_bytes"] = a.Quarantined
+	}
+	return m
+}
+
+// processCounters are what the process itself has in use. What cannot be counted is left out.
+func processCounters() map[string]uint64 {
+	m := map[string]uint64{"process_goroutines": uint64(runtime.NumGoroutine())}
+	if list, err := os.ReadDir("/proc/self/fd"); err == nil {
+		m["process_open_files"] = uint64(len(list) - 1) // less the one that lists them
 	}
 	return m
 }

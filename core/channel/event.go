@@ -190,6 +190,7 @@ const (
 	CauseLogout               // SRP_I_LOGOUT
 	CauseTransport            // work failed
 	CauseProtocol             // the initiator broke the protocol: see Machine.Err
+	CausePort                 // the port is gone, or does not carry the connection any more
 	CauseReplaced             // a later login terminated the nexus' channels
 	CauseInactive             // reclaimed
 	CauseAdmin                // the operator wants it
@@ -202,6 +203,7 @@ var causeNames = [...]string{
 	CauseLogout:         "logged out by the initiator",
 	CauseTransport:      "transport error",
 	CauseProtocol:       "protocol error",
+	CausePort:           "lost with its port or address",
 	CauseReplaced:       "replaced by a new login",
 	CauseInactive:       "inactive",
 	CauseAdmin:          "closed by the operator",

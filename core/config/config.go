@@ -151,6 +151,9 @@ type Log struct {
 
 // RoCE governs the roce provider.
 type RoCE struct {
+	// Interfaces is the rules that select the network interfaces that are HCAs: names and patterns of names, addresses, prefixes, all;
+	// with ! before them to leave out. Empty means all.
+	Interfaces []string `json:"interfaces" yaml:"interfaces"`
 	// TargetAckDelay is what the target tells initiators about its slowness: 4.096 us * 2^n
 	// (IBTA vol 1, 12.7.33). Virtual or slow peers want 22.
 	TargetAckDelay int `json:"target_ack_delay" yaml:"target_ack_delay"`

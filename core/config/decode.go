@@ -177,6 +177,7 @@ func decode(v *viper.Viper, p *problems) *Config {
 		Admin:      Admin{Socket: r.str("admin.socket"), Metrics: r.str("admin.metrics")},
 		Log:        Log{Level: r.str("log.level"), JSON: r.boolean("log.json")},
 		RoCE: RoCE{
+			Interfaces:     r.list("roce.interfaces"),
 			TargetAckDelay: r.integer("roce.target_ack_delay"),
 			ReceiveBuffer:  r.size("roce.receive_buffer"),
 			Segmentation:   r.boolean("roce.segmentation"),

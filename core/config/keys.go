@@ -49,6 +49,7 @@ func Keys() []Key {
 		{"admin.metrics", "", "address of the Prometheus endpoint (default: none)"},
 		{"log.level", "info", "trace, debug, info, warn or error"},
 		{"log.json", false, "log JSON objects instead of text"},
+		{"roce.interfaces", []string{}, "network interfaces to serve: names, patterns such as eth*, addresses, prefixes, all; !RULE leaves out (default: all that are up but loopback)"},
 		{"roce.target_ack_delay", 16, "slowness told to initiators, as n of 4.096us*2^n; 22 for virtual machines"},
 		{"roce.receive_buffer", "32MiB", "socket receive buffer asked for"},
 		{"roce.segmentation", true, "let the kernel cut bursts into packets"},

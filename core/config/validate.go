@@ -36,6 +36,7 @@ func (c *Config) validate(p *problems) {
 	if c.RoCE.ReceiveBuffer < 64<<10 || c.RoCE.ReceiveBuffer > 1<<30 {
 		p.add("roce.receive_buffer", "%d is not in 64KiB..1GiB", c.RoCE.ReceiveBuffer)
 	}
+	c.validateInterfaces(p)
 	c.validatePlugins(p)
 	c.validateLUNs(p)
 }

@@ -57,6 +57,7 @@ type Channel struct {
 	held        bool
 	established bool
 	ended       bool
+	lost        bool // for a reason of this side
 	clock       clock
 	aborts      abortTable
 	stats       counters
@@ -243,6 +244,7 @@ func (c *Channel) kill() {
 	if c.ended {
 		return
 	}
+	c.lost = true
 	c.q.clear()
 	if err := errors.Join(c.qp.Close(), c.recv.Unregister(), c.send.Unregister()); err != nil {
 		c.fault.note(err)

@@ -11,7 +11,7 @@ func (c *Channel) complete(w *rdma.Completion) {
 	k, n := splitID(w.ID)
 	switch {
 	case w.Op == rdma.OpEvent:
-		c.event(w.Event)
+		c.event(w)
 	case k == kindRecv:
 		c.received(n, w)
 	default:
@@ -19,8 +19,12 @@ func (c *Channel) complete(w *rdma.Completion) {
 	}
 }
 
-func (c *Channel) event(e rdma.EventKind) {
-	switch e {
+func (c *Channel) event(w *rdma.Completion) {
+	if w.Cause != nil {
+		c.lost = true
+		c.fault.note(w.Cause)
+	}
+	switch w.Event {
 	case rdma.EventEstablished:
 		c.established = true
 		c.info = c.qp.Info()

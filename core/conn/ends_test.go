@@ -38,7 +38,7 @@ var stages = []struct {
 	{"waiting for table room", func(g *rig, p *peer) {
 		g.run(func() {
 			a := g.reactor.tables.arena
-			if ok, err := a.Acquire(&g.tableHog, a.Largest(), nil, time.Now()); !ok || err != nil {
+			if ok, err := a.Acquire(&g.tableHog, a.Largest(), ioctx.Turn{}, nil, time.Now()); !ok || err != nil {
 				g.t.Error("the table room is not free")
 			}
 		})

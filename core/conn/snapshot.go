@@ -53,7 +53,7 @@ type ChannelStats struct {
 func (c *Channel) Stats() ChannelStats {
 	now := c.cfg.Reactor.now
 	s := ChannelStats{
-		Info: c.info, Held: c.held, State: c.m.State(), Cause: c.m.Cause(), Err: c.m.Err(), Fault: c.fault,
+		Info: c.info, Held: c.held, State: c.m.State(), Cause: c.why(), Err: c.m.Err(), Fault: c.fault,
 		Age: now.Sub(c.clock.accepted), Idle: now.Sub(c.clock.moved),
 		Queued: c.q.todo.n, SendWork: c.q.used,
 		BytesIn: c.stats.bytesIn, BytesOut: c.stats.bytesOut, Aborted: c.stats.aborted,
@@ -63,6 +63,14 @@ func (c *Channel) Stats() ChannelStats {
 	s.Window, s.Active, _ = c.m.Credits()
 	s.Slots, s.Working = c.m.Waiting()
 	return s
+}
+
+// why is the machine's cause. The machine cannot tell a connection that is lost on this side from one that the initiator ends.
+func (c *Channel) why() channel.Cause {
+	if cause := c.m.Cause(); cause != channel.CausePeer || !c.lost {
+		return cause
+	}
+	return channel.CausePort
 }
 
 // WaitsFor tells the operator what a channel waits for that is not live and running; it is empty otherwise.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gosrpt/gosrpt/core/channel"
+	"github.com/gosrpt/gosrpt/core/ioctx"
 	"github.com/gosrpt/gosrpt/core/internal/leaktest"
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/rdma/rdmatest"
@@ -36,7 +37,7 @@ func TestTableRoomThatNeverComesEndsInBusy(t *testing.T) {
 		p := g.login(login{})
 		g.run(func() {
 			a := g.reactor.tables.arena
-			if ok, err := a.Acquire(&g.tableHog, a.Largest(), nil, g.reactor.now); !ok || err != nil {
+			if ok, err := a.Acquire(&g.tableHog, a.Largest(), ioctx.Turn{}, nil, g.reactor.now); !ok || err != nil {
 				t.Error("the table room is not free")
 			}
 		})

@@ -24,8 +24,9 @@ type agent struct {
 	answered, dropped, failed atomic.Uint64
 }
 
-// methods are the requests of the class that go to an agent (IBTA vol 1, 16.3.1).
-var methods = []ib.Method{ib.MethodGet, ib.MethodSet}
+// methods are the requests that go to an agent: Get and Set, which the class has (IBTA vol 1, 16.3.1), and those that it has not, so that
+// whoever sends one is refused at once and need not wait.
+var methods = []ib.Method{ib.MethodGet, ib.MethodSet, ib.MethodSend, ib.MethodReport}
 
 // wanted tells whether a registration is missing.
 func (a *agent) wanted() bool {

@@ -225,13 +225,17 @@ func (t *Table) scan(ctx context.Context) error {
 	return nil
 }
 
-// ended lets the provider list a device anew that has been closed: one that had failed comes back so.
+// ended lets the provider list a device anew that has been closed: one that had failed comes back so. Others may have been waiting for what
+// it held, such as an address.
 func (t *Table) ended(d *device) {
 	t.mu.Lock()
 	t.ending = slices.DeleteFunc(t.ending, func(o rdma.Device) bool { return o == d.dev })
 	t.mu.Unlock()
 	if err := t.scan(t.ctx); err != nil && t.ctx.Err() == nil {
 		t.log.Warn("cannot list devices", "error", err)
+	}
+	for _, o := range t.list() {
+		o.wake()
 	}
 }
 

@@ -19,6 +19,8 @@ var (
 	ErrInvalid = errors.New("invalid argument")
 	// ErrState: the QP is in no state for the call.
 	ErrState = errors.New("wrong state")
+	// ErrLost: the port cannot carry the connection any more: its address is gone, or its MTU has become too small.
+	ErrLost = errors.New("the port does not carry the connection any more")
 )
 
 // Error is what the methods of this package's interfaces return.

@@ -313,6 +313,9 @@ type Completion struct {
 	// Data is the peer's private data of EventEstablished (active side) and EventRejected. It is the
 	// caller's.
 	Data []byte
+	// Cause is why the connection ended, for EventFailed and EventDisconnected, if the provider ended it for a reason of this
+	// side, such as an address that is gone; else nil.
+	Cause error
 }
 
 // EventKind is a connection event.

@@ -58,7 +58,8 @@ func TestHostThatLostItsPowerFindsItsPlace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		unit, answers := g.registered(4096)
+		answers := g.registered(4096)
+		unit := answers.Bytes()
 		sent := 0
 		for i := range 2 { // the first is told of a unit attention
 			f := srp.CmdFields{Tag: srp.Tag(100 + i), LUN: srp.LUN{1: 1}, CDB: cdb16(initiator.Write16(0, 8)),

@@ -64,15 +64,16 @@ func (t *Target) eachArena(f func(*ioctx.Arena)) {
 	t.luns.each(func(m *mapped) { f(m.arena) })
 }
 
-// ListenAgain listens on a device on those services that have an address of it and are not listened on there yet: its
-// addresses have changed. It does nothing for a device that is not served, and before Start.
+// ListenAgain brings the listeners of a device in step with its addresses, which have changed: it ends those whose address is gone, so that
+// their services wait for it, and listens on those services that have an address of the device and are not listened on there yet. It does
+// nothing for a device that is not served, and before Start.
 func (t *Target) ListenAgain(dev rdma.Device) error {
 	t.state.Lock()
 	defer t.state.Unlock()
 	if t.stopped || !t.started || !slices.Contains(t.devices, dev) {
 		return nil
 	}
-	return t.listen(dev)
+	return errors.Join(t.unlistenGone(dev), t.listen(dev))
 }
 
 // RemoveDevice ends all that the target does on a device, at once: listeners, channels, and access to memory. Nothing

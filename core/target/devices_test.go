@@ -81,6 +81,32 @@ func TestServiceWaitsUntilADeviceHasItsAddress(t *testing.T) {
 	works(t, s)
 }
 
+func TestServiceWhoseAddressGoesWaitsForItsReturn(t *testing.T) {
+	leaktest.Check(t)
+	second := netip.MustParseAddr("192.0.2.50")
+	g := newRig(t, func(g *rig) {
+		g.dev.Change(func(c *rdmatest.PortConfig) { c.Addrs = append(c.Addrs, second) })
+		g.cfg.Services = append(g.cfg.Services, rdma.Service{Addr: netip.AddrPortFrom(second, 5556)})
+	})
+	s := g.ready()
+	changed := func() { g.target.Devices().Changed(t.Context(), g.dev, rdma.Port{Num: 1}) }
+	for range 3 {
+		g.dev.Change(func(c *rdmatest.PortConfig) { c.Addrs = c.Addrs[:1] })
+		changed()
+		if w := g.target.Waiting(); len(w) != 1 || w[0].Addr.Addr() != second || len(g.target.Listening()) != 1 {
+			t.Errorf("waiting %v, listening %v", w, g.target.Listening())
+		}
+		g.dev.Change(func(c *rdmatest.PortConfig) { c.Addrs = append(c.Addrs, second) })
+		changed()
+		if w := g.target.Waiting(); len(w) != 0 || len(g.target.Listening()) != 3 {
+			t.Errorf("waiting %v, listening %v", w, g.target.Listening())
+		}
+	}
+	works(t, s)
+	again := g.dial(as(2), func(c *initiator.Config) { c.Remote = netip.AddrPortFrom(second, 5556) })
+	tur(t, again, srp.LUN{})
+}
+
 func TestRemovedDeviceEndsItsSessionsAndNoOthers(t *testing.T) {
 	leaktest.Check(t)
 	g := newRig(t)
@@ -104,6 +130,7 @@ func TestRemovedDeviceEndsItsSessionsAndNoOthers(t *testing.T) {
 	<-cut
 	g.do(func() { g.backend.Plan = nil; g.backend.Release() })
 	g.target.Wake()
+	g.waitFor("the log has the cause", func() bool { return strings.Contains(g.log.String(), `cause="lost with its port or address"`) })
 	works(t, stays)
 	if l := g.target.Listening(); len(l) != 1 || l[0].Device != g.dev.Name() {
 		t.Errorf("listening %v", l)

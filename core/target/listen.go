@@ -73,6 +73,25 @@ func (t *Target) listenOn(dev rdma.Device, svc rdma.Service) error {
 	return nil
 }
 
+// unlistenGone ends the listeners of a device whose address it does not have any more. The lock is held.
+func (t *Target) unlistenGone(dev rdma.Device) error {
+	var errs []error
+	t.listeners = slices.DeleteFunc(t.listeners, func(l listening) bool {
+		if l.dev != dev {
+			return false
+		}
+		_, has, err := addrOf(dev, l.svc.Addr.Addr())
+		if has || err != nil {
+			errs = append(errs, err)
+			return false
+		}
+		t.log.Warn("the address is gone: logins to it wait for its return", "service", serviceName(l.svc), "device", dev.Name())
+		errs = append(errs, l.Close())
+		return true
+	})
+	return errors.Join(errs...)
+}
+
 // waiting lists the services that are not listened on anywhere. The lock is held.
 func (t *Target) waiting() []rdma.Service {
 	var list []rdma.Service

@@ -8,7 +8,7 @@
 // They need root where host packages are missing, and fail without them; GOSRPT_E2E=skip skips them. The guest is built on
 // first use and kept in GOSRPT_CACHE (package lab). GOSRPT_E2E_BIN is a directory of static programs to test instead of those
 // of the source tree. GOSRPT_E2E_SOAK=10m is how long the lossless link is loaded, GOSRPT_E2E_KILLS=100 how often a plugin is
-// killed. With -artifacts -outputdir DIR the job directories are kept: logs, the kernel's messages and a trace of every check.
+// killed, GOSRPT_E2E_CYCLES=200 how often something happens to an interface. With -artifacts -outputdir DIR the job directories are kept: logs, the kernel's messages and a trace of every check.
 package e2e
 
 import (
@@ -33,7 +33,11 @@ var scripts embed.FS
 // programs are built statically and laid into the job directory's bin.
 var programs = []string{
 	"./cmd/srptd", "./cmd/srptctl", "./plugins/auth", "./plugins/ioctx", "./plugins/backstore-file", "./plugins/backstore-nvme",
+	"./cmd/srptd/e2e/guest/dmquery",
 }
+
+// files are laid beside them: the plugins' manifests, so that they are kept apart as an operator's are, and what answers are held against.
+var files = []string{"plugins/*/*.manifest.yaml", "core/mad/testdata/linux.txt"}
 
 // Job is one boot of the guest.
 type Job struct {
@@ -57,22 +61,24 @@ func Build(ctx context.Context, dir string) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("e2e: build the programs: %w\n%s", err, out)
 	}
-	return copyManifests(cmd.Dir, dir)
+	return copyFiles(cmd.Dir, dir)
 }
 
-// copyManifests lays the plugins' manifests beside them, so that they are kept apart as an operator's are.
-func copyManifests(root, dir string) error {
-	list, err := filepath.Glob(filepath.Join(root, "plugins/*/*.manifest.yaml"))
-	if err != nil || len(list) == 0 {
-		return fmt.Errorf("e2e: no manifests of plugins: %w", err)
-	}
-	for _, m := range list {
-		b, err := os.ReadFile(m)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, filepath.Base(m)), b, 0o644)
+// copyFiles lays files beside the programs.
+func copyFiles(root, dir string) error {
+	for _, pattern := range files {
+		list, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(list) == 0 {
+			return fmt.Errorf("e2e: nothing is %s: %w", pattern, err)
 		}
-		if err != nil {
-			return fmt.Errorf("e2e: %w", err)
+		for _, name := range list {
+			b, err := os.ReadFile(name)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, filepath.Base(name)), b, 0o644)
+			}
+			if err != nil {
+				return fmt.Errorf("e2e: %w", err)
+			}
 		}
 	}
 	return nil

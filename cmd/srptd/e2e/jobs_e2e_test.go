@@ -148,3 +148,31 @@ func TestToolsAndConformanceSuitesAreContent(t *testing.T) {
 	}
 	runTarget(t, Job{Script: "conformance", Limit: 12 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: promises})
 }
+
+func TestKernelReachesTheDiscoveryAgent(t *testing.T) {
+	runTarget(t, Job{
+		Script: "discovery", Limit: 6 * time.Minute, Machine: lab.Machine{DisksMiB: disks},
+		Promises: []string{
+			"discovery_finds_the_target", "answers_are_those_of_the_transcripts", "every_address_answers", "answers_are_counted",
+			"kernels_agent_differs_as_the_transcripts_say", "srptd_ends_when_asked",
+		},
+	})
+}
+
+// The full number, two hundred, is what GOSRPT_E2E_CYCLES asks for.
+func TestInterfacesThatChangeDisturbNoOther(t *testing.T) {
+	cycles, err := strconv.ParseUint(cmp.Or(os.Getenv("GOSRPT_E2E_CYCLES"), "10"), 10, 16)
+	if err != nil || cycles == 0 {
+		t.Fatalf("GOSRPT_E2E_CYCLES: %d, %v", cycles, err)
+	}
+	runTarget(t, Job{
+		Script: "fabric", Limit: 15*time.Minute + time.Duration(cycles)*40*time.Second, Machine: lab.Machine{DisksMiB: disks, WiredPairs: 1},
+		Env: map[string]string{"CYCLES": strconv.FormatUint(cycles, 10)},
+		Promises: []string{
+			"plugged_card_is_served", "link_bounce", "address_goes", "address_changes", "interface_is_renamed", "mtu_shrinks", "card_is_unplugged",
+			"every_cycle_recovers", "fio_reads_what_it_wrote", "other_port_saw_no_error", "nothing_is_lost", "idle_target_uses_no_cpu",
+			"initiators_device_goes_and_logs_in_again", "nothing_is_lost_by_that", "log_is_not_flooded", "files_hold_the_same_bytes",
+			"ends_in_order_after_an_unplug",
+		},
+	})
+}

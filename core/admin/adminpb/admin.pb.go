@@ -1700,6 +1700,8 @@ type FabricReply struct {
 	Hcas  []*Hca                 `protobuf:"bytes,1,rep,name=hcas,proto3" json:"hcas,omitempty"`
 	// Events that nothing could be done about.
 	IgnoredEvents uint64 `protobuf:"varint,2,opt,name=ignored_events,json=ignoredEvents,proto3" json:"ignored_events,omitempty"`
+	// The rules that select what is an HCA (roce.interfaces); none means all.
+	Rules         []string `protobuf:"bytes,3,rep,name=rules,proto3" json:"rules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1746,6 +1748,13 @@ func (x *FabricReply) GetIgnoredEvents() uint64 {
 		return x.IgnoredEvents
 	}
 	return 0
+}
+
+func (x *FabricReply) GetRules() []string {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
 }
 
 type Hca struct {
@@ -2319,10 +2328,11 @@ const file_admin_proto_rawDesc = "" +
 	"\x03lun\x18\x01 \x01(\tR\x03lun\x12\"\n" +
 	"\fmicroseconds\x18\x02 \x01(\x04R\fmicroseconds\x12'\n" +
 	"\x0frequests_waited\x18\x03 \x01(\x04R\x0erequestsWaited\"\x0f\n" +
-	"\rFabricRequest\"^\n" +
+	"\rFabricRequest\"t\n" +
 	"\vFabricReply\x12(\n" +
 	"\x04hcas\x18\x01 \x03(\v2\x14.gosrpt.admin.v1.HcaR\x04hcas\x12%\n" +
-	"\x0eignored_events\x18\x02 \x01(\x04R\rignoredEvents\"\x97\x02\n" +
+	"\x0eignored_events\x18\x02 \x01(\x04R\rignoredEvents\x12\x14\n" +
+	"\x05rules\x18\x03 \x03(\tR\x05rules\"\x97\x02\n" +
 	"\x03Hca\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tnode_guid\x18\x02 \x01(\tR\bnodeGuid\x12\x18\n" +

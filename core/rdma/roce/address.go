@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path"
 	"slices"
 
 	"github.com/gosrpt/gosrpt/core/ib"
@@ -73,16 +72,17 @@ func nics(cfg *Config) ([]nic, error) {
 
 // wants tells whether an interface is to become a device. One that has become one stays it, whatever happens to its link and addresses.
 func (c *Config) wants(n *nic) bool {
-	if len(c.Interfaces) > 0 {
-		return slices.ContainsFunc(c.Interfaces, func(pattern string) bool {
-			ok, err := path.Match(pattern, n.name)
-			return ok || err != nil && pattern == n.name
-		})
+	switch {
+	case c.rules.refuses(n.name):
+		return false
+	case c.rules.named(n.name):
+		return true
+	case len(n.addrs) == 0:
+		return false
+	case !c.rules.everything() || len(c.Addrs) > 0:
+		return true // some address of it is asked for
 	}
-	if len(c.Addrs) > 0 {
-		return len(n.addrs) > 0
-	}
-	return n.up && !n.loopback && len(n.addrs) > 0
+	return n.up && !n.loopback
 }
 
 func makeNIC(i *net.Interface, cfg *Config) (nic, error) {
@@ -122,7 +122,7 @@ func (n *nic) add(a netip.Addr, cfg *Config) {
 		a = a.WithZone(n.name)
 	}
 	listed := len(cfg.Addrs) == 0 || slices.Contains(cfg.Addrs, a) || slices.Contains(cfg.Addrs, a.WithZone(""))
-	if listed && !slices.Contains(n.addrs, a) {
+	if listed && cfg.rules.takes(n, a) && !slices.Contains(n.addrs, a) {
 		n.addrs = append(n.addrs, a)
 	}
 }

@@ -13,8 +13,10 @@ type Config struct {
 	Name string
 	// Log is where the provider logs; nil is nowhere.
 	Log hclog.Logger
-	// Interfaces names the network interfaces to use, or gives patterns of names such as "eth*" (path.Match); none means all that
-	// are up but loopback.
+	// Interfaces is the rules that select the network interfaces to use. A rule is a name or a pattern of names such as "eth*"
+	// (path.Match), which takes an interface with all its addresses, or none yet; an address or a prefix such as "10.1.0.0/16", which takes
+	// those addresses on whatever interface has them; or "all": every interface that is up but loopback, which is meant, too, if no rule takes
+	// in. A rule that begins with "!" leaves out, whatever the others say. The order does not matter.
 	Interfaces []string
 	// Addrs restricts the devices to these addresses. An address that the kernel treats as local
 	// without listing it, such as 127.0.0.2, belongs to the loopback interface.
@@ -53,10 +55,15 @@ type Config struct {
 	Hold time.Duration
 	// Window bounds what a connection has unacknowledged, in bytes; 256 KiB.
 	Window uint32
+	// AddressGrace is how long an address may be missing before its connections end; 2 s. One that is taken and given again at once, or
+	// an IPv6 address that the kernel takes while the link is down, costs no session so.
+	AddressGrace time.Duration
 	// ConnectTimeout bounds a connection attempt that names no timeout; 20 s.
 	ConnectTimeout time.Duration
 	// Backlog is how many requests may wait in a listener; more are answered with "no resources"; 128.
 	Backlog int
+
+	rules rules // Interfaces
 
 	// onSocket, in tests, sees each socket of a CQ when it is made.
 	onSocket func(fd int)
@@ -76,8 +83,10 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.KeepAlive, 15*time.Second)
 	orDefault(&c.Hold, 15*time.Millisecond)
 	orDefault(&c.Window, 256<<10)
+	orDefault(&c.AddressGrace, 2*time.Second)
 	orDefault(&c.ConnectTimeout, 20*time.Second)
 	orDefault(&c.Backlog, 128)
+	c.rules = parseRules(c.Interfaces)
 	c.KeepAlive = max(c.KeepAlive, 0)
 	c.MaxReads = min(c.MaxReads, maxReads)
 	if c.Log == nil {

@@ -15,7 +15,10 @@ type noticeKind uint8
 const (
 	noticeEstablished noticeKind = iota + 1
 	noticeEnded
-	noticeSocket // the device has a new address: a socket for the CQ, of no queue pair
+	// News of the device, of no queue pair:
+	noticeSocket // it has a new address: a socket for the CQ
+	noticeGone   // it has lost an address
+	noticeMTU    // its MTU is smaller
 )
 
 // notice is news of a connection.
@@ -28,6 +31,7 @@ type notice struct {
 	private []byte
 	ep      *endpoint
 	fd      int
+	mtu     int
 }
 
 // Connect starts a connection.
@@ -73,6 +77,9 @@ func (q *qp) Connect(p rdma.ConnectParams) error {
 func (c *cq) choose(local, peer netip.Addr) *socket {
 	var best *socket
 	for _, s := range c.socks {
+		if s == nil {
+			continue
+		}
 		a := s.ep.addr
 		switch {
 		case a.Is4() != peer.Is4():
@@ -116,7 +123,7 @@ func (q *qp) Accept(cr rdma.ConnRequest, private []byte) error {
 
 func (c *cq) socketOf(ep *endpoint) *socket {
 	for _, s := range c.socks {
-		if s.ep == ep {
+		if s != nil && s.ep == ep {
 			return s
 		}
 	}

@@ -103,8 +103,18 @@ func (c *cq) watch(fd, name int) error {
 
 // addSocket makes a socket part of the queue, before its owner starts.
 func (c *cq) addSocket(ep *endpoint, fd int) error {
-	c.socks = append(c.socks, &socket{ep: ep, fd: fd, budget: rc.NewBudget(int64(receiveRoom(fd)) / 2)})
-	return c.watch(fd, len(c.socks)-1)
+	s := &socket{ep: ep, fd: fd, budget: rc.NewBudget(int64(receiveRoom(fd)) / 2)}
+	i := slices.Index(c.socks, nil) // the place of an address that is gone
+	if i < 0 {
+		i = len(c.socks)
+		c.socks = append(c.socks, nil)
+	}
+	c.socks[i] = s
+	return c.watch(fd, i)
+}
+
+func (c *cq) unwatch(fd int) {
+	_ = unix.EpollCtl(c.epoll, unix.EPOLL_CTL_DEL, fd, nil) // it fails only for a descriptor that is not there
 }
 
 func (c *cq) closeFDs() {
@@ -255,10 +265,24 @@ func (c *cq) Close() error {
 	c.closed = true
 	c.cnt.publishNow(clock())
 	c.dev.leave(c)
+	c.releaseAll()
 	c.mail.mu.Lock() // the connection managers write to the eventfd
 	defer c.mail.mu.Unlock()
 	c.closeFDs()
 	return nil
+}
+
+// releaseAll gives back the addresses that are gone, of which nobody looks at the news any more.
+func (c *cq) releaseAll() {
+	c.mail.mu.Lock()
+	items := c.mail.items
+	c.mail.items = nil
+	c.mail.mu.Unlock()
+	for i := range items {
+		if items[i].kind == noticeGone {
+			c.dev.release(items[i].ep)
+		}
+	}
 }
 
 // post brings news to the owner. It may be called from any goroutine.
@@ -288,12 +312,21 @@ func (c *cq) notices() {
 	c.mail.mu.Unlock()
 	c.beforeTheEnd(items)
 	for i := range items {
-		if n := &items[i]; n.kind == noticeSocket {
-			_ = c.addSocket(n.ep, n.fd) // without it the address stays silent
-		} else if !n.q.closed {
-			n.q.notice(n)
-			c.settle(n.q)
-		}
+		c.notice(&items[i])
+	}
+}
+
+func (c *cq) notice(n *notice) {
+	switch {
+	case n.kind == noticeSocket:
+		_ = c.addSocket(n.ep, n.fd) // without it the address stays silent
+	case n.kind == noticeGone:
+		c.lose(n.ep)
+	case n.kind == noticeMTU:
+		c.shrink(n.mtu)
+	case !n.q.closed:
+		n.q.notice(n)
+		c.settle(n.q)
 	}
 }
 

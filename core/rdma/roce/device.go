@@ -43,8 +43,10 @@ type Device struct {
 	mu        sync.Mutex
 	opened    bool
 	closed    bool
+	mtu       int // of the interface, as it was last read
 	endpoints []*endpoint
-	unusable  map[netip.Addr]bool // those that the log has been told of
+	retired   []*endpoint         // those of addresses that are gone, while a queue still has a socket
+	unusable  map[netip.Addr]bool // those that cannot be bound
 	members   [maxMembers]*cq
 	old       map[string]uint64 // counters of CQs that are closed
 
@@ -73,17 +75,7 @@ func (d *Device) Attr() rdma.DeviceAttr { return d.attr }
 
 func (d *Device) isClosed() bool { return d.shut.Load() }
 
-// refresh binds the addresses that an open device has got since.
-func (d *Device) refresh(n *nic) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.opened && !d.closed {
-		_ = d.bindNew(n) // it has been logged
-	}
-}
-
-// Ports lists the one port there is, and begins to use the addresses that the interface has got
-// since the device was opened.
+// Ports lists the one port there is, and follows the interface's addresses. Those of an open device are the ones that it can use.
 func (d *Device) Ports() ([]rdma.Port, error) {
 	if d.isClosed() {
 		return nil, d.fail("ports", rdma.ErrClosed)
@@ -93,12 +85,15 @@ func (d *Device) Ports() ([]rdma.Port, error) {
 		return nil, d.fail("ports", err)
 	}
 	d.refresh(&n)
+	n.addrs = d.usable(n.addrs)
+	gids := n.gids()
+	d.gids.Store(&gids)
 	p := rdma.Port{Num: 1, GUID: d.attr.NodeGUID, Active: n.up, State: n.state(), Link: ib.LinkEthernet,
 		PKeys: []ib.PKey{ib.PKeyDefault}, Addrs: n.addrs}
 	// The header of IPv6 is the longer one.
 	v6 := slices.ContainsFunc(n.addrs, netip.Addr.Is6)
 	p.MTU = wire.PathMTU(n.mtu, v6).Bytes()
-	p.GIDs = n.gids()
+	p.GIDs = gids
 	return []rdma.Port{p}, nil
 }
 
@@ -119,7 +114,9 @@ func (d *Device) open() error {
 	if err := d.bindNew(&n); len(d.endpoints) == 0 {
 		return errors.Join(fmt.Errorf("%w: no usable address", rdma.ErrState), err)
 	}
-	d.opened = true
+	d.opened, d.mtu = true, n.mtu
+	gids := n.gids()
+	d.gids.Store(&gids)
 	return nil
 }
 
@@ -129,62 +126,10 @@ func (d *Device) look() (nic, error) {
 	if err != nil {
 		return nic{}, err
 	}
-	n, err := makeNIC(i, d.cfg)
-	if err == nil {
-		gids := n.gids()
-		d.gids.Store(&gids)
+	if i.Index != d.index {
+		return nic{}, fmt.Errorf("%w: %s is another interface now", rdma.ErrState, d.name)
 	}
-	return n, err
-}
-
-// bindNew makes endpoints of the addresses that have none. The lock is held.
-func (d *Device) bindNew(n *nic) error {
-	var errs []error
-	for _, a := range n.addrs {
-		if slices.ContainsFunc(d.endpoints, func(ep *endpoint) bool { return ep.addr == a }) {
-			continue
-		}
-		err := d.bind(a, n.index)
-		if err != nil {
-			err = fmt.Errorf("address %v: %w", a, inUse(err))
-			errs = append(errs, err)
-		}
-		if err != nil && !d.unusable[a] {
-			d.log.Warn("cannot use an address", "address", a, "error", err)
-		}
-		d.unusable[a] = err != nil
-	}
-	return errors.Join(errs...)
-}
-
-// bind makes an endpoint and gives the CQs and listeners that there are their parts of it.
-func (d *Device) bind(a netip.Addr, index int) error {
-	ep, err := openEndpoint(d, a, index)
-	if err != nil {
-		return err
-	}
-	for n, c := range d.members {
-		if c == nil {
-			continue
-		}
-		fd, err := ep.member(n)
-		if err != nil {
-			ep.close()
-			ep.closeMembers()
-			return err
-		}
-		c.post(notice{kind: noticeSocket, ep: ep, fd: fd})
-	}
-	d.lmu.Lock()
-	listeners := slices.Clone(d.listeners)
-	d.lmu.Unlock()
-	for _, l := range listeners {
-		if l.matches(a) {
-			ep.listen(l.svc.Addr.Port())
-		}
-	}
-	d.endpoints = append(d.endpoints, ep)
-	return nil
+	return makeNIC(i, d.cfg)
 }
 
 // inUse makes the kernel's answer that of the seam.
@@ -356,7 +301,8 @@ func (d *Device) Close() error {
 		return nil
 	}
 	d.closed = true
-	endpoints := d.endpoints
+	endpoints, retired := d.endpoints, d.retired
+	d.retired = nil
 	d.mu.Unlock()
 	d.lmu.Lock()
 	listeners := slices.Clone(d.listeners)
@@ -370,7 +316,7 @@ func (d *Device) Close() error {
 		ep.close()
 	}
 	d.quiesce()
-	for _, ep := range endpoints {
+	for _, ep := range append(retired, endpoints...) {
 		ep.closeMembers()
 	}
 	d.prov.forget(d)

@@ -16,6 +16,13 @@
 // byte of the destination queue pair number names. So each CQ receives what is for its own QPs and
 // nothing else, and its owner needs no lock.
 //
+// # Addresses that come and go
+//
+// A device follows its interface. An address that comes is bound, and every CQ and listener gets its part of it. One that has been
+// missing for Config.AddressGrace is retired: its connection manager ends, each CQ ends the connections that it has there (with
+// rdma.ErrLost as the cause) and lets go of its socket, and the last to do so closes them all. An address that cannot be bound, because another
+// device or process still has it, is tried again. The device is removed when its interface is gone, or has another name or MAC address.
+//
 // # Sending
 //
 // The invariant CRC covers the IPv4 identification, so the kernel's choice of it must be known. A

@@ -35,7 +35,11 @@ type endpoint struct {
 	complaints chan complaint
 	done       chan struct{}
 
-	members []int // sockets of the CQs, by member number; guarded by Device.mu
+	// Guarded by Device.mu: the sockets of the CQs, by member number; since when the interface does not have the address; how many CQs
+	// use a socket once the endpoint is retired.
+	members []int
+	missing time.Time
+	users   int
 
 	mu      sync.Mutex
 	closed  bool
@@ -152,6 +156,7 @@ func (ep *endpoint) closeMembers() {
 	for _, fd := range ep.members {
 		unix.Close(fd)
 	}
+	ep.members = nil
 }
 
 // serve is the goroutine: datagrams to QP 1, and the connection manager's timers. It ends when the

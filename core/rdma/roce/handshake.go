@@ -87,8 +87,11 @@ func (ep *endpoint) traffic(h cm.Handle) {
 func (ep *endpoint) disconnect(h cm.Handle) {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	_ = ep.step(cm.Disconnect{Conn: h}) // ErrUnknown: it has ended already
+	_ = ep.disconnected(h)
 }
+
+// disconnected is disconnect with the lock held. The error is no trouble: it has ended already.
+func (ep *endpoint) disconnected(h cm.Handle) error { return ep.step(cm.Disconnect{Conn: h}) }
 
 // disconnectAll ends every connection.
 func (ep *endpoint) disconnectAll() {

@@ -290,7 +290,7 @@ func (q *qp) Close() error {
 		c.dev.numbers.give(q.num)
 		return nil
 	}
-	q.sock.ep.disconnect(q.handle)
+	q.sock.ep.leave(q)
 	return nil
 }
 

@@ -64,7 +64,7 @@ type socket struct {
 
 // receive takes what the sockets have.
 func (c *cq) receive() {
-	if len(c.socks) == 1 {
+	if len(c.socks) == 1 && c.socks[0] != nil {
 		c.receiveFrom(c.socks[0])
 		return
 	}

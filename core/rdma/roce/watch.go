@@ -3,6 +3,7 @@ package roce
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -71,14 +72,59 @@ func (w *watcher) run() {
 	defer close(w.done)
 	b := make([]byte, 64<<10)
 	for {
+		_ = w.file.SetReadDeadline(w.prov.lookAgain()) // fails only on a closed file
 		_, err := w.file.Read(b)
-		if errors.Is(err, os.ErrClosed) {
+		switch {
+		case errors.Is(err, os.ErrClosed):
 			return
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			w.prov.follow()
+		default: // ENOBUFS, too, is as good as a message: there is news
+			time.Sleep(settle)
+			w.drain(b)
+			w.prov.follow()
+			w.compare()
 		}
-		// Anything else, ENOBUFS above all, is as good as a message: there is news.
-		time.Sleep(settle)
-		w.compare()
 	}
+}
+
+// drain throws away what came meanwhile: one look is enough for all of it.
+func (w *watcher) drain(b []byte) {
+	raw, err := w.file.SyscallConn()
+	if err != nil {
+		return // closed
+	}
+	_ = raw.Control(func(fd uintptr) {
+		for range 10_000 { // they may come faster than they are read
+			if _, err := unix.Read(int(fd), b); err != nil && !errors.Is(err, unix.ENOBUFS) {
+				return
+			}
+		}
+	})
+}
+
+// lookAgain is when to look at the addresses without an event: never, if all is settled.
+func (p *Provider) lookAgain() (at time.Time) {
+	if slices.ContainsFunc(p.list(), (*Device).unsettled) {
+		at = time.Now().Add(p.cfg.followEvery())
+	}
+	return at
+}
+
+// follow makes every device follow its addresses, and tells of those whose have changed.
+func (p *Provider) follow() {
+	for _, d := range p.list() {
+		if d.follow() {
+			p.events.Post(rdma.AsyncEvent{Kind: rdma.AsyncGIDChange, Device: d.name, Port: 1})
+		}
+	}
+}
+
+// list lists the devices that have not been closed.
+func (p *Provider) list() []*Device {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.devices))
 }
 
 // look lists the interfaces that are, or would be, devices.

@@ -9,8 +9,11 @@ initiator_load() {
 	modprobe -r ib_srp 2>/dev/null || true
 	modprobe -a sd_mod sg
 	modprobe ib_srp "$@"
-	until_true 10 test -e /sys/class/infiniband_srp/srp-rxe0-1/add_target
+	until_true 10 initiator_ready
 }
+
+# initiator_ready [RXE]: ib_srp has taken up the device.
+initiator_ready() { [ -e "/sys/class/infiniband_srp/srp-${1:-rxe0}-1/add_target" ]; }
 
 # login [DEST [OPTIONS]]: DEST is an address as ib_srp wants it; OPTIONS as "a=1,b=2". It returns when there is a disk.
 login() {
@@ -18,11 +21,11 @@ login() {
 	until_true 30 disk 0
 }
 
-# ask_login is the login alone. Bounded: a target that never answers would hold add_target for more than a minute.
+# ask_login is the login alone, from $RXE, by default rxe0. Bounded: a target that never answers would hold add_target for more than a minute.
 ask_login() {
 	local dest=${1:-$V1_IP4} options=${2:-}
 	timeout 90 sh -c "echo 'id_ext=$ID_EXT,ioc_guid=$IOC_GUID,dest=$dest:$PORT${options:+,$options}' \
-		>/sys/class/infiniband_srp/srp-rxe0-1/add_target"
+		>/sys/class/infiniband_srp/srp-${RXE:-rxe0}-1/add_target"
 }
 
 # rejections REASON: how many refusals with that reason, in eight digits with 0x, the kernel has told of.
@@ -54,6 +57,12 @@ logout() {
 	done
 	until_true 60 no_sessions
 	sleep 0.3
+}
+
+# logout_of HOST: ends one session.
+logout_of() {
+	echo 1 >"/sys/class/srp_remote_ports/port-$1:1/delete"
+	until_true 60 no test -e "/sys/class/scsi_host/host$1"
 }
 
 # initiator_id [EXT]: the port identifier with which it logs in: initiator_ext and the interface half of the device's first GID.

@@ -7,9 +7,10 @@ verify() {
 		--size="$4" --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed="$RANDOM"
 }
 
-# load_start NAME DEVICE: writes and checks the first 16 MiB in the background, one pass of fio after the other, until
+# load_start NAME DEVICE: writes and checks the first 16 MiB, or LOAD_MIB, with LOAD_OPTIONS of fio, in the background, one pass of fio after the other, until
 # load_stop NAME, which fails if a pass has failed. How many passes have ended is in /run/load.NAME.passes, what fio said in
 # /run/load.NAME.log.
+LOAD_OPTIONS=
 load_start() {
 	[ -b "$2" ]
 	rm -f "/run/load.$1".*
@@ -22,7 +23,7 @@ load() {
 	local pass=0 status=0
 	while [ ! -e "/run/load.$1.stop" ]; do
 		timeout 1200 fio --name="$1" --filename="$2" --direct=1 --ioengine=libaio --rw=randwrite --bs=$((4 << pass % 3))k \
-			--iodepth=8 --size=16M --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed="$RANDOM" \
+			--iodepth=8 --size="${LOAD_MIB:-16}M" --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed="$RANDOM" $LOAD_OPTIONS \
 			--output-format=json --output="/run/load.$1.json" || status=$?
 		jq '[.jobs[] | .read.clat_ns.max, .write.clat_ns.max] | max / 1e6 | floor' "/run/load.$1.json" >>"/run/load.$1.longest"
 		[ $status = 0 ] || break

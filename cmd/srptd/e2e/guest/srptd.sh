@@ -10,7 +10,7 @@ ctl() { srptctl --socket $SRPTD_SOCKET "$@"; }
 # srptd_install: from the job directory, which is too slow to run a program from.
 srptd_install() {
 	mkdir -p $PLUGIN_DIR /usr/local/bin /run/gosrpt /etc/gosrpt
-	install -m 755 /job/bin/srptd /job/bin/srptctl /usr/local/bin/
+	install -m 755 /job/bin/srptd /job/bin/srptctl /job/bin/dmquery /usr/local/bin/
 	install -m 755 /job/bin/auth* /job/bin/ioctx* /job/bin/backstore-* $PLUGIN_DIR/
 	sysctl -qw kernel.core_pattern=/job/out/core.%e.%p
 }
@@ -19,17 +19,17 @@ srptd_install() {
 # registration a resend can kill its queue, so it is better late than for nothing. 16 makes that 2 s.
 ACK_DELAY=22
 
-# srptd_config LUN...: writes the configuration. A LUN is "PATH SIZE"; its number is its place.
+# srptd_config LUN...: writes the configuration. A LUN is "PATH SIZE"; its number is its place. LISTEN and INTERFACES are lists in YAML.
 srptd_config() {
 	local n=0 lun
 	cat <<-END
 		provider: roce
-		listen: ["$V1_IP4", "$V1_IP6", "$V1_LINK6%v1"]
+		listen: ${LISTEN:-["$V1_IP4", "$V1_IP6", "$V1_LINK6%v1"]}
 		port: $PORT
 		target: {id_ext: "$ID_EXT", ioc_guid: "$IOC_GUID"}
 		plugin_dir: [$PLUGIN_DIR]
 		admin: {socket: $SRPTD_SOCKET}
-		roce: {target_ack_delay: $ACK_DELAY}
+		roce: {target_ack_delay: $ACK_DELAY, interfaces: ${INTERFACES:-[]}}
 		luns:
 	END
 	for lun in "$@"; do
@@ -109,6 +109,15 @@ counter_sum() {
 	sleep 0.5
 	ctl status --output json | jq --arg re "^($1)\$" '[.devices[].counters | to_entries[] | select(.key | test($re)) | .value | tonumber] | add // 0'
 }
+
+# in_use: what the daemon has in use, which is the same whenever the same initiators are logged in and idle.
+in_use() {
+	ctl status --output json | jq -c '.counters | {goroutines: .process_goroutines, files: .process_open_files, channels,
+		leases: [to_entries[] | select(.key | test("^arena_.*_held$")) | .value | tonumber] | add}'
+}
+
+# srptd_jiffies: the CPU time that it has used, in hundredths of a second.
+srptd_jiffies() { awk '{ print $14 + $15 }' "/proc/$(cat /run/srptd.pid)/stat"; }
 
 # sessions: how many sessions the target has.
 sessions() { ctl sessions --output json | jq '.sessions | length'; }

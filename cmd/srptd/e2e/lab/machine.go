@@ -28,7 +28,13 @@ type Machine struct {
 	// NVMeMiB, if not 0, adds an NVMe controller with the serial number NVMeSerial and one empty namespace of that size:
 	// /dev/nvme0n1, once the guest has loaded its driver. It ends with the machine.
 	NVMeMiB int
+	// WiredPairs adds pairs of network cards whose two ends are wired to each other: those with the MAC addresses CardMAC(pair, 0) and
+	// CardMAC(pair, 1), once the guest has loaded virtio_net. The guest may unplug and replug them as PCI devices.
+	WiredPairs int
 }
+
+// CardMAC is the MAC address of an end of a pair of cards.
+func CardMAC(pair, end int) string { return fmt.Sprintf("02:67:6f:73:%02x:%02x", 0x80+pair, end) }
 
 // NVMeSerial is the serial number of the machine's NVMe controller.
 const NVMeSerial = "gosrptnvme"
@@ -128,6 +134,7 @@ func (g *Guest) arguments(m Machine, jobDir string, disks []string) []string {
 		"-device", "virtio-9p-pci,fsdev=job,mount_tag=job",
 	}
 	args = append(args, m.accelerator()...)
+	args = append(args, m.cards()...)
 	args = append(args, drive("root", g.file(rootFile), "snapshot=on")...)
 	if m.NVMeMiB != 0 {
 		last := len(disks) - 1
@@ -150,6 +157,18 @@ func (m Machine) accelerator() []string {
 	return []string{
 		"-cpu", "max", "-accel", "tcg,thread=single,tb-size=1024", "-icount", "shift=" + strconv.Itoa(m.InstructionShift),
 	}
+}
+
+// cards: a hub for each pair is the cable. Their boot ROM is left out.
+func (m Machine) cards() (args []string) {
+	for pair := range m.WiredPairs {
+		for end := range 2 {
+			id := fmt.Sprintf("card%d-%d", pair, end)
+			args = append(args, "-netdev", fmt.Sprintf("hubport,id=%s,hubid=%d", id, pair),
+				"-device", fmt.Sprintf("virtio-net-pci,netdev=%s,mac=%s,romfile=", id, CardMAC(pair, end)))
+		}
+	}
+	return args
 }
 
 func drive(id, file, option string) []string {

@@ -51,6 +51,8 @@ func TestArgumentsHaveTheMachinesShape(t *testing.T) {
 		{"memory", line(Machine{MemoryMiB: 512}), []string{"-m 512"}, "-m 3072"},
 		{"disks", line(Machine{}, "/a", "/b"), []string{"id=disk0,file=/a", "id=disk1,file=/b"}, "disk2"},
 		{"NVMe and a disk", line(Machine{NVMeMiB: 64}, "/a", "/n"), []string{"id=disk0,file=/a", "id=nvme,file=/n", "-device nvme,serial=gosrptnvme,drive=nvme"}, "disk1"},
+		{"cards", line(Machine{WiredPairs: 2}), []string{"-netdev hubport,id=card0-0,hubid=0 -device virtio-net-pci,netdev=card0-0,mac=02:67:6f:73:80:00,romfile=",
+			"-netdev hubport,id=card1-1,hubid=1 -device virtio-net-pci,netdev=card1-1,mac=02:67:6f:73:81:01,romfile="}, "card2"},
 		{"root never changes", line(Machine{}), []string{"file=/guest/root.img,if=none,format=raw,cache=unsafe,aio=threads,snapshot=on"}, "disk0"},
 	}
 	for _, tt := range tests {

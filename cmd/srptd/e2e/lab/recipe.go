@@ -40,7 +40,7 @@ var guestModules = []string{
 	"rdma_rxe", "ib_srp", "ib_srpt", "ib_umad", "ib_uverbs", "rdma_ucm",
 	"target_core_mod", "target_core_file", "target_core_iblock",
 	"sd_mod", "sg", "scsi_dh_alua", "dm_mod", "dm-multipath", "dm-round-robin", "dm-service-time", "dm-queue-length",
-	"ext4", "xfs", "9p", "9pnet_virtio", "virtio_pci", "virtio_blk", "null_blk", "loop", "nvme",
+	"ext4", "xfs", "9p", "9pnet_virtio", "virtio_pci", "virtio_blk", "virtio_net", "null_blk", "loop", "nvme",
 	"veth", "dummy", "ifb", "sch_netem", "sch_ingress", "sch_prio", "act_mirred", "cls_matchall", "cls_u32", "udp_diag",
 }
 

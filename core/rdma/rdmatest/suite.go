@@ -29,6 +29,10 @@ type Harness struct {
 	MaxMessage int
 	// Lossy tells that the network does lose packets. The checks of management datagrams, which nobody repeats, are skipped.
 	Lossy bool
+	// ConsumerRejects tells that a refusal for another reason than RejectConsumer arrives as that, without data: librdmacm sends no other.
+	ConsumerRejects bool
+	// DeviceKeys tells that the device chooses the keys of regions, so that they are as predictable as it makes them.
+	DeviceKeys bool
 	// Rounds is the length of the stress tests: 2000 if 0.
 	Rounds int
 }

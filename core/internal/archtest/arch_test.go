@@ -51,6 +51,7 @@ var table = []rule{
 	{path: "core/rdma/madmux", stdOnly: true, allow: []string{"core/rdma", "core/ib"}},
 	{path: "core/rdma/async", stdOnly: true, allow: []string{"core/rdma"}},
 	{path: "core/rdma/roce", allow: []string{"core/rdma", "core/rdma/madmux", "core/rdma/async", "core/ib", "core/rdma/roce/..."}},
+	{path: "core/rdma/verbs", allow: []string{"core/rdma", "core/rdma/async", "core/ib"}},
 	{path: "core/store", stdOnly: true, allow: []string{"sdk/backstore"}},
 	{path: "core/store/storetest", stdOnly: true, allow: []string{"core/store", "sdk/backstore"}},
 	{path: "core/ioctx", allow: []string{"core/rdma", "sdk/ioctx"}},

@@ -43,6 +43,9 @@ func (c *cq) completed(wc *C.struct_ibv_wc) {
 	}
 	q, at, status := c.qps[place], uint32(wc.wr_id), statusOf(wc.status)
 	if at&C.GV_RECV != 0 {
+		if wc.status == C.IBV_WC_REM_INV_REQ_ERR || wc.status == C.IBV_WC_LOC_QP_OP_ERR { // rxe's words for a message that is too long
+			status = rdma.StatusLocalLength
+		}
 		q.received(at&^C.GV_RECV, status, uint32(wc.byte_len))
 	} else {
 		q.sentUpTo(at, status)
@@ -63,8 +66,6 @@ func (q *qp) received(at uint32, status rdma.Status, n uint32) {
 	switch status {
 	case rdma.StatusOK:
 		q.communicates()
-	case rdma.StatusRemoteInvalid: // rxe's word for a message that is too long
-		status, n = rdma.StatusLocalLength, 0
 	default:
 		n = 0
 	}

@@ -89,14 +89,13 @@ func (q *qp) resolve(local netip.AddrPort, p rdma.ConnectParams) error {
 		return err
 	}
 	from, to := sockaddr(local), sockaddr(p.Remote.Addr)
-	if err := call("resolve address", C.gv_cm_resolve(id.ptr, &from, &to, milliseconds(patience))); err != nil {
-		q.dev.retire(id, silently)
-		return err
-	}
 	q.id, q.private = id, bytes.Clone(p.Private)
 	q.info.Local, q.info.Remote, q.info.IPAddressed = local, p.Remote.Addr, true
 	q.state = resolving
 	q.setDeadline(time.Now().Add(patience))
+	q.step(resolving, func() error {
+		return call("resolve address", C.gv_cm_resolve(id.ptr, &from, &to, milliseconds(patience)))
+	})
 	return nil
 }
 

@@ -60,14 +60,32 @@ func deviceAt(t testing.TB, p *Provider, a netip.Addr) *Device {
 	return nil
 }
 
+// warmUp has librdmacm open the devices, which it keeps open: no test is to be blamed for that.
+func warmUp(t *testing.T, addrs ...netip.Addr) {
+	p := testProvider(t)
+	for _, a := range addrs {
+		l, err := deviceAt(t, p, a).Listen(rdma.Service{Addr: netip.AddrPortFrom(a, 7000)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+	}
+	p.Close()
+}
+
 func TestProvider(t *testing.T) {
+	a, b, nobody := addresses(t)
+	warmUp(t, a, b)
 	rdmatest.TestProvider(t, func(t *testing.T) rdmatest.Harness {
-		a, b, nobody := addresses(t)
 		p := testProvider(t)
-		return rdmatest.Harness{
+		h := rdmatest.Harness{
 			Provider: p, A: deviceAt(t, p, a), B: deviceAt(t, p, b), AddrA: a, AddrB: b, Nobody: nobody, Port: 7000,
 			MTU: 4096, Rounds: 400, ConsumerRejects: true, DeviceKeys: true,
 		}
+		if strings.HasPrefix(h.A.Name(), "rxe") {
+			h.TooLong = rdma.StatusRemoteOperation
+		}
+		return h
 	})
 }
 

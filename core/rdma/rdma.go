@@ -88,7 +88,8 @@ type Service struct {
 
 // CQConfig is the configuration of a completion queue.
 type CQConfig struct {
-	// Depth is how many completions the queue must be able to hold. A provider may round it up.
+	// Depth is how many completions the queue must be able to hold. A provider may round it up. A device may have less; NewQP then returns
+	// an error that wraps ErrFull before the depths of the queue pairs exceed it.
 	Depth int
 	// Wake, if not nil, is called from any goroutine whenever the owner should Poll again after an
 	// Arm. It must not block. A CQ whose FD is -1 relies on it.

@@ -34,8 +34,10 @@ type cq struct {
 	// qps are the queue pairs by the lower bits of their tags; the upper ones count how often a place has been given.
 	qps   []*qp
 	alive int
-	dirty []*qp
-	slots []*C.struct_gv_qp // where C finds the dirty ones
+	// room is for the completions of so much work; used is the depth of the queue pairs.
+	room, used int
+	dirty      []*qp
+	slots      []*C.struct_gv_qp // where C finds the dirty ones
 	// ending are those that end and whose work has not all been completed; timed those with a deadline.
 	ending, timed []*qp
 	fetched       int // completions that Arm found
@@ -67,13 +69,11 @@ func (d *Device) NewCQ(cfg rdma.CQConfig) (rdma.CQ, error) {
 	if d.closed {
 		return nil, d.fail("make completion queue", rdma.ErrClosed)
 	}
-	if cfg.Depth > d.maxCQ {
-		return nil, d.fail("make completion queue", fmt.Errorf("%w: depth %d is more than the device's %d", rdma.ErrInvalid, cfg.Depth, d.maxCQ))
-	}
 	c := &cq{dev: d, handle: d.prov.handle(), bell: -1, epfd: -1}
-	depth, vector := C.int(max(cfg.Depth, 1)), C.int(max(cfg.Index, 0)%d.vectors)
+	depth, vector := C.int(min(max(cfg.Depth, 1), d.maxCQ)), C.int(max(cfg.Index, 0)%d.vectors)
 	err := call("create completion queue", C.gv_cq_create(d.ctx, depth, vector, C.uint64_t(c.handle), &c.c))
 	if err == nil {
+		c.room = int(c.c.cq.cqe)
 		if err = c.open(); err != nil {
 			err = errors.Join(err, c.free())
 		}
@@ -288,6 +288,7 @@ func (c *cq) place(q *qp) error {
 	q.place = i
 	c.qps[i] = q
 	c.alive++
+	c.used += q.depth
 	return nil
 }
 
@@ -296,6 +297,7 @@ func (c *cq) drop(q *qp) {
 	same := func(o *qp) bool { return o == q }
 	c.qps[q.place] = nil
 	c.alive--
+	c.used -= q.depth
 	c.dirty = slices.DeleteFunc(c.dirty, same)
 	c.ending = slices.DeleteFunc(c.ending, same)
 	c.timed = slices.DeleteFunc(c.timed, same)

@@ -43,6 +43,7 @@ type qp struct {
 	key   uint64 // C's name of it
 	place int
 	num   uint32
+	depth int // of both queues
 	user  uint64
 	state state
 	dirty bool
@@ -87,7 +88,11 @@ func (c *cq) NewQP(cfg rdma.QPConfig) (rdma.QP, error) {
 	case cfg.SendDepth < 0, cfg.RecvDepth < 0, cfg.SendDepth > d.attr.MaxQPWork, cfg.RecvDepth > d.attr.MaxQPWork, sge < 0, sge > d.attr.MaxSGE:
 		return nil, d.fail("make queue pair beyond the device's limits", rdma.ErrInvalid)
 	}
-	q := &qp{cq: c, dev: d, key: d.prov.handle(), user: cfg.User}
+	q := &qp{cq: c, dev: d, key: d.prov.handle(), user: cfg.User, depth: cfg.SendDepth + cfg.RecvDepth}
+	if c.used+q.depth > c.room {
+		return nil, d.fail("make queue pair", fmt.Errorf("%w: its completions might not fit the completion queue, which has %d of %d left",
+			rdma.ErrFull, c.room-c.used, c.room))
+	}
 	if err := c.place(q); err != nil {
 		return nil, d.fail("make queue pair", err)
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/gosrpt/gosrpt/core/ioctx"
 	"github.com/gosrpt/gosrpt/core/mad"
 	"github.com/gosrpt/gosrpt/core/rdma"
-	"github.com/gosrpt/gosrpt/core/rdma/roce"
 	"github.com/gosrpt/gosrpt/core/srp"
 	"github.com/gosrpt/gosrpt/core/target"
 )
@@ -57,7 +56,11 @@ type daemon struct {
 // start brings everything up. If ctx ends before that is done, it ends what there is in order and returns neither a daemon nor,
 // unless that fails, an error.
 func start(ctx context.Context, cfg *config.Config, log hclog.Logger) (*daemon, error) {
-	return startOn(ctx, cfg, log, newProvider(cfg, log))
+	provider, err := newProvider(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	return startOn(ctx, cfg, log, provider)
 }
 
 // startOn is start on the devices of a provider, which it closes in the end.
@@ -112,15 +115,6 @@ func (d *daemon) bringUp(ctx context.Context) (err error) {
 	}
 	d.listening.Store(true)
 	return nil
-}
-
-// newProvider makes the provider that the configuration names; config knows no other than roce.
-func newProvider(cfg *config.Config, log hclog.Logger) rdma.Provider {
-	// A silent peer is asked for a sign of life after a third of the time, and has the rest for its answer.
-	return roce.New(roce.Config{
-		Log: log.Named("roce"), Interfaces: cfg.RoCE.Interfaces, Addrs: cfg.Listen, ReceiveBuffer: int(cfg.RoCE.ReceiveBuffer),
-		NoGSO: !cfg.RoCE.Segmentation, AckDelay: uint8(cfg.RoCE.TargetAckDelay), KeepAlive: cfg.Session.DeadPeer / 3,
-	})
 }
 
 // claim takes the devices' addresses, which is what the first completion queue does. A device that has no address yet is left to the

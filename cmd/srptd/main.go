@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/gosrpt/gosrpt/core/admin"
 	"github.com/gosrpt/gosrpt/core/config"
 	"github.com/gosrpt/gosrpt/core/pluginhost"
 )
@@ -56,7 +55,7 @@ func newRoot() *cobra.Command {
 	var file string
 	root := &cobra.Command{
 		Use: "srptd", Short: "SCSI RDMA Protocol target daemon",
-		Version: admin.Version, SilenceUsage: true, SilenceErrors: true, Args: noArgs,
+		Version: version(), SilenceUsage: true, SilenceErrors: true, Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := config.Load(file, c.Flags())
 			if err != nil {

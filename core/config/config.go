@@ -5,11 +5,17 @@ import (
 	"time"
 )
 
+// The RDMA providers.
+const (
+	ProviderRoCE  = "roce"
+	ProviderVerbs = "verbs"
+)
+
 // Config is a complete, validated configuration.
 type Config struct {
 	// File is the file that was read; empty if none.
 	File string `json:"file" yaml:"-"`
-	// Provider is the RDMA provider: "roce".
+	// Provider is the RDMA provider: ProviderRoCE or ProviderVerbs. Whether the latter is built in is the program's matter.
 	Provider string `json:"provider" yaml:"provider"`
 	// Listen is the addresses to accept logins at. Empty means every address of every interface that is up, but loopback.
 	Listen []netip.Addr `json:"listen" yaml:"listen"`

@@ -23,7 +23,7 @@ func (k Key) Env() string {
 // Keys lists every scalar setting. The maps auth.config and ioctx.config, and luns, are not among them. Durations and sizes are strings such as 30s and 64MiB.
 func Keys() []Key {
 	return []Key{
-		{"provider", "roce", "RDMA provider: roce"},
+		{"provider", "roce", "RDMA provider: roce, or verbs where it is built in"},
 		{"listen", []string{}, "addresses to accept logins at (default: all but loopback)"},
 		{"port", 5555, "RDMA/CM port"},
 		{"target.id_ext", "", "first half of the target port id, 16 hex digits (default: target.ioc_guid)"},

@@ -15,8 +15,8 @@ const (
 )
 
 func (c *Config) validate(p *problems) {
-	if c.Provider != "roce" {
-		p.add("provider", "%q is not built in; roce is", c.Provider)
+	if c.Provider != ProviderRoCE && c.Provider != ProviderVerbs {
+		p.add("provider", "%q is neither %s nor %s", c.Provider, ProviderRoCE, ProviderVerbs)
 	}
 	between(p, "login.max_channels", c.Login.MaxChannels, 1, 1024)
 	between(p, "login.total_channels", c.Login.TotalChannels, 2, 65536)

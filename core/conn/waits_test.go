@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/gosrpt/gosrpt/core/channel"
-	"github.com/gosrpt/gosrpt/core/ioctx"
 	"github.com/gosrpt/gosrpt/core/internal/leaktest"
+	"github.com/gosrpt/gosrpt/core/ioctx"
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/rdma/rdmatest"
 	"github.com/gosrpt/gosrpt/core/srp"

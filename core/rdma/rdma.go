@@ -29,7 +29,7 @@ type Device interface {
 	// NewCQ makes a completion queue.
 	NewCQ(cfg CQConfig) (CQ, error)
 	// Register gives the device access to mem, which stays in place and mapped until Region.Close
-	// has returned. Memory that is remotely accessible gets an unpredictable RKey.
+	// has returned. Memory that is remotely accessible gets an unpredictable RKey, unless hardware chooses it.
 	Register(mem []byte, access Access) (Region, error)
 	// Listen accepts connections to a service. It returns an error that wraps ErrInUse if the
 	// service is taken.
@@ -88,7 +88,8 @@ type Service struct {
 
 // CQConfig is the configuration of a completion queue.
 type CQConfig struct {
-	// Depth is how many completions the queue must be able to hold. A provider may round it up.
+	// Depth is how many completions the queue must be able to hold. A provider may round it up. A device may have less; NewQP then returns
+	// an error that wraps ErrFull before the depths of the queue pairs exceed it.
 	Depth int
 	// Wake, if not nil, is called from any goroutine whenever the owner should Poll again after an
 	// Arm. It must not block. A CQ whose FD is -1 relies on it.
@@ -214,7 +215,8 @@ type ConnRequest interface {
 	Info() ConnInfo
 	// Device is the device that the request came in on; the QP that accepts must be of it.
 	Device() Device
-	// Reject refuses the request. Private data goes with RejectConsumer only. It is copied.
+	// Reject refuses the request. Private data goes with RejectConsumer only. It is copied. A provider that cannot send the reason
+	// sends RejectConsumer without data.
 	Reject(reason RejectReason, private []byte) error
 }
 

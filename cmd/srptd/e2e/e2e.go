@@ -61,7 +61,27 @@ func Build(ctx context.Context, dir string) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("e2e: build the programs: %w\n%s", err, out)
 	}
+	if err := buildVerbs(ctx, cmd.Dir, dir); err != nil {
+		return err
+	}
 	return copyFiles(cmd.Dir, dir)
+}
+
+// buildVerbs compiles what needs cgo: srptd-verbs, which has the provider on rdma-core, and that provider's tests. They run with the
+// guest's libraries, so this host must not be newer than the guest.
+func buildVerbs(ctx context.Context, root, dir string) error {
+	for _, args := range [][]string{
+		{"build", "-trimpath", "-tags", "verbs", "-o", filepath.Join(dir, "srptd-verbs"), "./cmd/srptd"},
+		{"test", "-c", "-trimpath", "-tags", "verbs", "-o", filepath.Join(dir, "verbs.test"), "./core/rdma/verbs"},
+	} {
+		cmd := exec.CommandContext(ctx, "go", args...)
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("e2e: build with the tag verbs (Debian: libibverbs-dev, librdmacm-dev): %w\n%s", err, out)
+		}
+	}
+	return nil
 }
 
 // copyFiles lays files beside the programs.

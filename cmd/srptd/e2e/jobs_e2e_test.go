@@ -19,20 +19,19 @@ import (
 // disks are /dev/vdb, for a file system of stores, and /dev/vdc, a bare block device, in MiB.
 var disks = []int{1024, 32}
 
-func TestFileSystemsSurviveLogoutAndLogin(t *testing.T) {
-	runTarget(t, Job{
-		Script: "filesystems", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks},
-		Promises: []string{
-			"logs_in_with_default_parameters", "opens_two_channels",
-			"ext4_takes_200_MiB", "ext4_relogin", "ext4_fsck_is_clean", "ext4_checksums_are_equal",
-			"xfs_takes_200_MiB", "xfs_relogin", "xfs_repair_finds_nothing", "xfs_checksums_are_equal",
-			"initiator_saw_no_error", "file_holds_the_same_bytes", "logs_out", "target_freed_the_session",
-			"srptd_ends_when_asked",
-		},
-	})
+var filesystemPromises = []string{
+	"logs_in_with_default_parameters", "opens_two_channels",
+	"ext4_takes_200_MiB", "ext4_relogin", "ext4_fsck_is_clean", "ext4_checksums_are_equal",
+	"xfs_takes_200_MiB", "xfs_relogin", "xfs_repair_finds_nothing", "xfs_checksums_are_equal",
+	"initiator_saw_no_error", "file_holds_the_same_bytes", "logs_out", "target_freed_the_session",
+	"srptd_ends_when_asked",
 }
 
-func TestEveryBlockSizeAndDepthReadsBackWhatWasWritten(t *testing.T) {
+func TestFileSystemsSurviveLogoutAndLogin(t *testing.T) {
+	runTarget(t, Job{Script: "filesystems", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: filesystemPromises})
+}
+
+func verifyPromises() []string {
 	promises := []string{
 		"verify_block_device", "verify_tmpfs_file",
 		"file_holds_the_same_bytes", "block_device_holds_the_same_bytes", "tmpfs_file_holds_the_same_bytes", "logs_out",
@@ -44,7 +43,11 @@ func TestEveryBlockSizeAndDepthReadsBackWhatWasWritten(t *testing.T) {
 			promises = append(promises, fmt.Sprintf("verify_file_%s_depth_%d", size, depth))
 		}
 	}
-	runTarget(t, Job{Script: "verify", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: promises})
+	return promises
+}
+
+func TestEveryBlockSizeAndDepthReadsBackWhatWasWritten(t *testing.T) {
+	runTarget(t, Job{Script: "verify", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: verifyPromises()})
 }
 
 func TestLossAndReorderingReachNoFileSystem(t *testing.T) {

@@ -29,6 +29,13 @@ type Harness struct {
 	MaxMessage int
 	// Lossy tells that the network does lose packets. The checks of management datagrams, which nobody repeats, are skipped.
 	Lossy bool
+	// ConsumerRejects tells that a refusal for another reason than RejectConsumer arrives as that, without data: librdmacm sends no other.
+	ConsumerRejects bool
+	// DeviceKeys tells that the device chooses the keys of regions, so that they are as predictable as it makes them.
+	DeviceKeys bool
+	// TooLong is what the sender of a message learns that is longer than the receive it meets: StatusRemoteInvalid if 0. rxe has its own
+	// mind about it.
+	TooLong rdma.Status
 	// Rounds is the length of the stress tests: 2000 if 0.
 	Rounds int
 }
@@ -74,6 +81,7 @@ func newRig(t *testing.T, h Harness) *rig {
 	h.MTU = orDefault(h.MTU, 1024)
 	h.MaxMessage = orDefault(h.MaxMessage, 4<<20)
 	h.Rounds = orDefault(h.Rounds, 2000)
+	h.TooLong = orDefault(h.TooLong, rdma.StatusRemoteInvalid)
 	r := &rig{T: t, Harness: h, nextPort: h.Port}
 	r.la = NewLoop(t, h.A, rdma.CQConfig{Depth: 4096})
 	r.lb = NewLoop(t, h.B, rdma.CQConfig{Depth: 4096})

@@ -42,8 +42,12 @@ func otherReject(r *rig) {
 		a := r.la.NewEnd(config())
 		a.Connect(r.params(svc, nil))
 		r.must(r.accept(l).Reject(reason, nil))
-		if c := a.Event(rdma.EventRejected); c.Reason != reason {
-			r.Errorf("reason %d, want %d", c.Reason, reason)
+		want := reason
+		if r.ConsumerRejects {
+			want = rdma.RejectConsumer
+		}
+		if c := a.Event(rdma.EventRejected); c.Reason != want || len(bytes.Trim(c.Data, "\x00")) > 0 {
+			r.Errorf("reason %d, data %x; want %d, none", c.Reason, c.Data, want)
 		}
 	}
 }

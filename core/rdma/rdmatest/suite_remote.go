@@ -130,7 +130,7 @@ func receiveTooSmall(r *rig) {
 		}
 		b.Done(rdma.OpRecv, rdma.StatusFlushed)
 		b.Event(rdma.EventDisconnected)
-		a.Done(rdma.OpSend, rdma.StatusRemoteInvalid)
+		a.Done(rdma.OpSend, r.TooLong)
 		a.Event(rdma.EventDisconnected)
 		if !bytes.Equal(dst.Bytes()[n:], make([]byte, guard)) {
 			r.Errorf("%d bytes into a receive of %d went beyond it", n+1, n)

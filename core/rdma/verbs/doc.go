@@ -1,5 +1,50 @@
-// Package verbs is RDMA by rdma-core: real adapters, and the kernel's own software devices. It is built with the tag verbs, where the
-// headers of libibverbs, librdmacm and libibumad are; without the tag it is empty. It is the only package with cgo.
+// Package verbs is an RDMA provider on rdma-core: real adapters, and the kernel's rxe and siw. It is built with the tag verbs, by
+// cgo, where the headers of libibverbs, librdmacm and libibumad are; without the tag it is empty. It is the only package with cgo.
 //
-// Management datagrams go over libibumad: OpenUMAD and UMADAdapters.
+// # Parts
+//
+//	Provider -> manager            librdmacm's event channel and the goroutine that reads it
+//	Provider -> Device             an open ibv_context and the goroutine that reads its asynchronous events
+//	            Device -> cq       one ibv_cq with a completion channel
+//	                      cq -> qp an ibv_qp with two rings of work requests
+//	OpenUMAD, UMADAdapters         management datagrams and what ports there are, over libibumad
+//
+// All of C is behind shim.h, whose functions take and return batches and copies.
+//
+// # Threads
+//
+// A cq and its qps are their owner's (package rdma), and so are the C objects behind them: every verb on a queue pair or completion
+// queue is called by the owner, without a lock. What happens elsewhere, events of connections and of the device, is left as a note
+// (cq.post), which the owner finds at its next Poll; an eventfd in the descriptor of the cq wakes it. Nothing that the owner calls
+// waits: ending a connection, which can take the connection manager a while, is left to a goroutine (manager.retire) that the device
+// waits for.
+//
+// Both event descriptors do not block and are watched by Go's poller, so no thread sits in a read. An event is copied and
+// acknowledged in one call of C; destroying an object waits for the acknowledgement of its events alone, never for a goroutine of ours.
+//
+// # Handles and memory
+//
+// C keeps no Go pointer. What it has to give back, contexts of ids, queue pairs and completion queues, are numbers that are never
+// used twice; a wr_id is the queue pair's number within its cq and the place in its ring. Events and completions of what has been
+// closed meanwhile find nobody under their number and are dropped.
+//
+// The rings, the arrays of completions and the copies of events are C memory, written and read by both sides, by the owner's thread at
+// a time: gv_queue says which index is whose. The device writes into registered memory alone. In the product that is mapped by mmap;
+// memory of Go's heap, as tests register it, is pinned until the region is closed.
+//
+// # Ends
+//
+// A connection that ends has its queue pair put into the error state; when the device has flushed what was handed to it, the rest is
+// flushed here and the event follows. A device that does not flush, as one that has been pulled out, has a few seconds, then the queue
+// pair is destroyed and everything flushed here.
+//
+// A driver that cannot take its device from a process that uses it (rxe, siw) waits for the process: the removal of such a device is
+// over when the Device has been closed. librdmacm opens devices of its own accord; it gives up one that has gone when it is asked
+// for the list of devices and there is at least one left.
+//
+// # Limits
+//
+// librdmacm lets a consumer refuse a connection with reason 28 (consumer defined) alone: other reasons arrive as that, without
+// private data. The device chooses the keys of regions: they are as predictable as its driver makes them, and so the target
+// registers nothing for remote access.
 package verbs

@@ -24,7 +24,7 @@ login() {
 # ask_login is the login alone, from $RXE, by default rxe0. Bounded: a target that never answers would hold add_target for more than a minute.
 ask_login() {
 	local dest=${1:-$V1_IP4} options=${2:-}
-	timeout 90 sh -c "echo 'id_ext=$ID_EXT,ioc_guid=$IOC_GUID,dest=$dest:$PORT${options:+,$options}' \
+	timeout 90 sh -c "echo 'id_ext=$ID_EXT,ioc_guid=$IOC_GUID,dest=$dest:$PORT${SRC:+,src=$SRC}${options:+,$options}' \
 		>/sys/class/infiniband_srp/srp-${RXE:-rxe0}-1/add_target"
 }
 

@@ -7,10 +7,36 @@ SRPTD_LOG=/job/out/srptd.log
 
 ctl() { srptctl --socket $SRPTD_SOCKET "$@"; }
 
+# PROVIDER is the RDMA provider. With roce the target is in a namespace of its own. With verbs it is in the kernel's rxe's namespace, on
+# rxe1; with SAME_DEVICE set on rxe0, the initiator's.
+PROVIDER=${PROVIDER:-roce}
+SRPTD=srptd
+[ $PROVIDER = roce ] || SRPTD=srptd-$PROVIDER
+IN_NAMESPACE="ip netns exec tgt"
+
+fabric_up() {
+	case $PROVIDER in
+	roce)
+		setup net_up "${MTU:-4200}"
+		setup rxe_up
+		;;
+	verbs)
+		setup pair_up "${MTU:-4200}"
+		setup pair_rxe
+		IN_NAMESPACE=
+		SRC=$V0_IP4
+		if [ -n "${SAME_DEVICE:-}" ]; then
+			V1_IP4=$V0_IP4 V1_IP6=$V0_IP6 SRC=
+		fi
+		;;
+	esac
+}
+
 # srptd_install: from the job directory, which is too slow to run a program from.
 srptd_install() {
 	mkdir -p $PLUGIN_DIR /usr/local/bin /run/gosrpt /etc/gosrpt
-	install -m 755 /job/bin/srptd /job/bin/srptctl /job/bin/dmquery /usr/local/bin/
+	install -m 755 /job/bin/$SRPTD /usr/local/bin/srptd
+	install -m 755 /job/bin/srptctl /job/bin/dmquery /usr/local/bin/
 	install -m 755 /job/bin/auth* /job/bin/ioctx* /job/bin/backstore-* $PLUGIN_DIR/
 	sysctl -qw kernel.core_pattern=/job/out/core.%e.%p
 }
@@ -23,8 +49,8 @@ ACK_DELAY=22
 srptd_config() {
 	local n=0 lun
 	cat <<-END
-		provider: roce
-		listen: ${LISTEN:-["$V1_IP4", "$V1_IP6", "$V1_LINK6%v1"]}
+		provider: $PROVIDER
+		listen: ${LISTEN:-[$(listen_addresses)]}
 		port: $PORT
 		target: {id_ext: "$ID_EXT", ioc_guid: "$IOC_GUID"}
 		plugin_dir: [$PLUGIN_DIR]
@@ -43,10 +69,15 @@ srptd_config() {
 	done
 }
 
+listen_addresses() {
+	echo "\"$V1_IP4\", \"$V1_IP6\""
+	[ $PROVIDER != roce ] || echo ", \"$V1_LINK6%v1\""
+}
+
 # srptd_launch: only starts it. Its exit status will be in /run/srptd.status.
 srptd_launch() {
 	rm -f /run/srptd.status
-	setsid ip netns exec tgt sh -c "ulimit -c unlimited
+	setsid $IN_NAMESPACE sh -c "ulimit -c unlimited
 		srptd --config $SRPTD_CONFIG >>$SRPTD_LOG 2>&1 &
 		echo \$! >/run/srptd.pid
 		wait \$!

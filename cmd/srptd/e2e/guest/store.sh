@@ -10,8 +10,7 @@ store_up() {
 
 # target_up LUN...: everything from nothing to a target that answers; a LUN is "PATH SIZE". MTU as net_up's.
 target_up() {
-	setup net_up "${MTU:-4200}"
-	setup rxe_up
+	fabric_up
 	setup store_up
 	setup srptd_install
 	srptd_config "$@" >$SRPTD_CONFIG

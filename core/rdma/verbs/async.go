@@ -1,0 +1,80 @@
+//go:build verbs
+
+package verbs
+
+// #include "shim.h"
+import "C"
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/gosrpt/gosrpt/core/rdma"
+)
+
+// nextAsync takes an asynchronous event, for reader.
+func (d *Device) nextAsync() (func(), error) {
+	var ev C.struct_gv_async
+	err := errno(C.gv_async_next(d.ctx, &ev))
+	switch {
+	case err == unix.EAGAIN, err == unix.EINTR:
+		return nil, unix.EAGAIN
+	case err != nil: // the kernel has taken the device from us
+		return nil, d.cutOff()
+	}
+	d.counts.asyncEvents.Add(1)
+	return func() { d.handleAsync(&ev) }, nil
+}
+
+// cutOff is the end of the events.
+func (d *Device) cutOff() error {
+	if !d.shut.Load() {
+		d.die()
+	}
+	return unix.EIO
+}
+
+var asyncKinds = map[C.int]rdma.AsyncKind{
+	C.IBV_EVENT_PORT_ACTIVE: rdma.AsyncPortActive, C.IBV_EVENT_PORT_ERR: rdma.AsyncPortError, C.IBV_EVENT_LID_CHANGE: rdma.AsyncLIDChange,
+	C.IBV_EVENT_PKEY_CHANGE: rdma.AsyncPKeyChange, C.IBV_EVENT_SM_CHANGE: rdma.AsyncSMChange,
+	C.IBV_EVENT_CLIENT_REREGISTER: rdma.AsyncClientReregister, C.IBV_EVENT_GID_CHANGE: rdma.AsyncGIDChange,
+	C.IBV_EVENT_DEVICE_FATAL: rdma.AsyncDeviceFatal,
+}
+
+// handleAsync passes an event on to whom it concerns.
+func (d *Device) handleAsync(ev *C.struct_gv_async) {
+	switch ev._type {
+	case C.IBV_EVENT_COMM_EST:
+		d.tellQP(uint64(ev.handle), noteCommEst)
+	case C.IBV_EVENT_QP_FATAL, C.IBV_EVENT_QP_REQ_ERR, C.IBV_EVENT_QP_ACCESS_ERR, C.IBV_EVENT_PATH_MIG_ERR:
+		d.tellQP(uint64(ev.handle), noteBroken)
+	case C.IBV_EVENT_CQ_ERR:
+		d.log.Error("a completion queue has failed: its connections end", "device", d.name)
+		d.tellCQ(uint64(ev.handle))
+	case C.IBV_EVENT_SQ_DRAINED, C.IBV_EVENT_PATH_MIG, C.IBV_EVENT_QP_LAST_WQE_REACHED:
+	default:
+		kind, known := asyncKinds[ev._type]
+		if !known {
+			kind = rdma.AsyncUnknown
+		}
+		if kind == rdma.AsyncDeviceFatal {
+			d.die()
+		}
+		d.prov.events.Post(rdma.AsyncEvent{Kind: kind, Device: d.name, Port: int(ev.port)})
+	}
+}
+
+func (d *Device) tellQP(handle uint64, kind noteKind) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q := d.qps[handle]; q != nil {
+		q.cq.post(note{kind: kind, qp: q})
+	}
+}
+
+func (d *Device) tellCQ(handle uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c := d.cqs[handle]; c != nil {
+		c.post(note{kind: noteGone})
+	}
+}

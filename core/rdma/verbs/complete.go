@@ -1,0 +1,178 @@
+//go:build verbs
+
+package verbs
+
+// #include "shim.h"
+import "C"
+
+import (
+	"time"
+
+	"github.com/gosrpt/gosrpt/core/rdma"
+)
+
+// flushTime is how long a device has to flush the work of a queue pair in error.
+const flushTime = 3 * time.Second
+
+// statuses are those of the seam for those of C.
+var statuses = [...]rdma.Status{
+	C.IBV_WC_SUCCESS: rdma.StatusOK, C.IBV_WC_LOC_LEN_ERR: rdma.StatusLocalLength, C.IBV_WC_LOC_QP_OP_ERR: rdma.StatusLocalProtection,
+	C.IBV_WC_LOC_PROT_ERR: rdma.StatusLocalProtection, C.IBV_WC_WR_FLUSH_ERR: rdma.StatusFlushed,
+	C.IBV_WC_LOC_ACCESS_ERR: rdma.StatusLocalProtection, C.IBV_WC_REM_INV_REQ_ERR: rdma.StatusRemoteInvalid,
+	C.IBV_WC_REM_ACCESS_ERR: rdma.StatusRemoteAccess, C.IBV_WC_REM_OP_ERR: rdma.StatusRemoteOperation,
+	C.IBV_WC_RETRY_EXC_ERR: rdma.StatusRetryExceeded, C.IBV_WC_RNR_RETRY_EXC_ERR: rdma.StatusRNRRetryExceeded,
+}
+
+// statusOf: what has no word of its own, and no place in the table, is an error of the other side's.
+func statusOf(s C.enum_ibv_wc_status) rdma.Status {
+	if s == C.IBV_WC_SUCCESS {
+		return rdma.StatusOK
+	}
+	if int(s) < len(statuses) && statuses[s] != rdma.StatusOK {
+		return statuses[s]
+	}
+	return rdma.StatusRemoteOperation
+}
+
+// completed handles a completion of the device.
+func (c *cq) completed(wc *C.struct_ibv_wc) {
+	tag := uint32(wc.wr_id >> 32)
+	place := int(tag & (1<<placeBits - 1))
+	if place >= len(c.qps) || c.qps[place] == nil || uint32(c.qps[place].c.tag) != tag {
+		return // of a queue pair that has been closed
+	}
+	q, at, status := c.qps[place], uint32(wc.wr_id), statusOf(wc.status)
+	if at&C.GV_RECV != 0 {
+		if wc.status == C.IBV_WC_REM_INV_REQ_ERR || wc.status == C.IBV_WC_LOC_QP_OP_ERR { // rxe's words for a message that is too long
+			status = rdma.StatusLocalLength
+		}
+		q.received(at&^C.GV_RECV, status, uint32(wc.byte_len))
+	} else {
+		q.sentUpTo(at, status)
+	}
+	if status != rdma.StatusOK && !q.failed {
+		q.failed = true
+		q.breakDown()
+	}
+}
+
+// received completes the oldest receive.
+func (q *qp) received(at uint32, status rdma.Status, n uint32) {
+	s := &q.c.rq
+	if s.done == s.handed || uint32(s.done&s.mask) != at {
+		return // the device is in disorder; the rest is flushed in the end
+	}
+	s.done++
+	switch status {
+	case rdma.StatusOK:
+		q.communicates()
+	default:
+		n = 0
+	}
+	q.cq.emit(q, rdma.Completion{ID: q.recvs[at], Op: rdma.OpRecv, Status: status, Bytes: n})
+	if s.handed != s.tail && q.state < ending {
+		q.cq.touch(q)
+	}
+}
+
+// sentUpTo completes the sends up to a place. Those before it that nobody asked about have succeeded, unless one failed before.
+func (q *qp) sentUpTo(at uint32, status rdma.Status) {
+	s := &q.c.sq
+	for s.done != s.handed {
+		i := uint32(s.done & s.mask)
+		e := &q.sends[i]
+		s.done++
+		if i == at {
+			if e.signaled || status != rdma.StatusOK {
+				q.cq.emit(q, rdma.Completion{ID: e.id, Op: e.op, Status: status})
+			}
+			break
+		}
+		if q.failed {
+			q.cq.emit(q, rdma.Completion{ID: e.id, Op: e.op, Status: rdma.StatusFlushed})
+		}
+	}
+	if s.handed != s.tail && q.state < ending {
+		q.cq.touch(q)
+	}
+}
+
+// end begins the end: the queue pair goes into error, and the event follows when all work has completed.
+func (q *qp) end(kind rdma.EventKind, reason rdma.RejectReason, data []byte) {
+	if q.state >= ending {
+		return
+	}
+	switch kind {
+	case rdma.EventDisconnected:
+		q.dev.counts.disconnects.Add(1)
+	default:
+		q.dev.counts.failures.Add(1)
+	}
+	q.state = ending
+	q.final = rdma.Completion{Op: rdma.OpEvent, Event: kind, Reason: reason, Data: data}
+	q.cq.ending = append(q.cq.ending, q)
+	q.setDeadline(time.Now().Add(flushTime))
+	if C.gv_qp_error(q.c) != 0 {
+		q.destroy()
+	}
+}
+
+// destroy takes everything from the device.
+func (q *qp) destroy() {
+	if C.gv_qp_destroy(q.c) != 0 {
+		return // Close tries again; the deadline goes on
+	}
+	q.setDeadline(time.Time{})
+}
+
+// drained tells whether the device has nothing of the queue pair's any more.
+func (q *qp) drained() bool {
+	return q.c.qp == nil || q.c.sq.handed == q.c.sq.done && q.c.rq.handed == q.c.rq.done
+}
+
+// conclude flushes what is left and reports the event.
+func (q *qp) conclude() {
+	q.setDeadline(time.Time{})
+	q.flushSends()
+	q.flushRecvs()
+	q.state = ended
+	q.cq.emit(q, q.final)
+}
+
+// expired: what the queue pair waited for has not come.
+func (q *qp) expired() {
+	switch q.state {
+	case ending:
+		q.dev.counts.unflushed.Add(1)
+		q.destroy()
+		if q.c.qp != nil { // it cannot even be destroyed: try later
+			q.setDeadline(time.Now().Add(flushTime))
+		}
+	case resolving, connecting, accepted:
+		q.leave()
+		q.end(rdma.EventFailed, 0, nil)
+	default:
+		q.setDeadline(time.Time{})
+	}
+}
+
+// breakDown ends a connection that has failed; the peer is told.
+func (q *qp) breakDown() {
+	switch q.state {
+	case resolving, connecting, accepted:
+		q.leave()
+		q.end(rdma.EventFailed, 0, nil)
+	case connected:
+		q.leave()
+		q.end(rdma.EventDisconnected, 0, nil)
+	}
+}
+
+// vanish ends a queue pair whose device is gone.
+func (q *qp) vanish() {
+	if q.state == closed {
+		return
+	}
+	q.breakDown()
+	q.destroy()
+}

@@ -1,0 +1,336 @@
+//go:build verbs
+
+package verbs
+
+// #cgo noescape gv_cq_turn
+// #cgo nocallback gv_cq_turn
+// #cgo noescape gv_cq_arm
+// #cgo nocallback gv_cq_arm
+// #include "shim.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gosrpt/gosrpt/core/rdma"
+)
+
+// cq is a completion queue. All but the notes is the owner's.
+type cq struct {
+	dev    *Device
+	handle uint64
+	c      *C.struct_gv_cq
+	epfd   int // the completion channel and the bell
+	bell   int
+	closed bool
+
+	// qps are the queue pairs by the lower bits of their tags; the upper ones count how often a place has been given.
+	qps   []*qp
+	alive int
+	// room is for the completions of so much work; used is the depth of the queue pairs.
+	room, used int
+	dirty      []*qp
+	slots      []*C.struct_gv_qp // where C finds the dirty ones
+	// ending are those that end and whose work has not all been completed; timed those with a deadline.
+	ending, timed []*qp
+	fetched       int // completions that Arm found
+
+	// out[:n] is what Poll has filled, late what had no room, or came about outside Poll.
+	out  []rdma.Completion
+	n    int
+	late []lateCompletion
+
+	mu       sync.Mutex
+	notes    []note
+	shutNote bool
+	noted    atomic.Bool
+	taken    []note // the owner's half, reused
+}
+
+type lateCompletion struct {
+	qp *qp
+	c  rdma.Completion
+}
+
+// placeBits are those of a tag that name a place in cq.qps.
+const placeBits = 16
+
+// NewCQ makes a completion queue.
+func (d *Device) NewCQ(cfg rdma.CQConfig) (rdma.CQ, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, d.fail("make completion queue", rdma.ErrClosed)
+	}
+	c := &cq{dev: d, handle: d.prov.handle(), bell: -1, epfd: -1}
+	depth, vector := C.int(min(max(cfg.Depth, 1), d.maxCQ)), C.int(max(cfg.Index, 0)%d.vectors)
+	err := call("create completion queue", C.gv_cq_create(d.ctx, depth, vector, C.uint64_t(c.handle), &c.c))
+	if err == nil {
+		c.room = int(c.c.cq.cqe)
+		if err = c.open(); err != nil {
+			err = errors.Join(err, c.free())
+		}
+	}
+	if err != nil {
+		return nil, d.fail("make completion queue", err)
+	}
+	d.cqs[c.handle] = c
+	return c, nil
+}
+
+// open makes the descriptor to wait on.
+func (c *cq) open() (err error) {
+	if c.bell, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return fmt.Errorf("eventfd: %w", err)
+	}
+	c.c.bell = C.int(c.bell)
+	if c.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return fmt.Errorf("epoll: %w", err)
+	}
+	for _, fd := range []int{c.bell, int(c.c.channel.fd)} {
+		if err := unix.EpollCtl(c.epfd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
+			return fmt.Errorf("epoll: %w", err)
+		}
+	}
+	return nil
+}
+
+func (c *cq) free() error {
+	for _, fd := range []int{c.epfd, c.bell} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+	err := call("destroy completion queue", C.gv_cq_destroy(c.c))
+	c.c, c.slots = nil, nil
+	return err
+}
+
+// Poll takes completions and what has been noted.
+func (c *cq) Poll(out []rdma.Completion) int {
+	if c.closed {
+		return 0
+	}
+	c.out, c.n = out, 0
+	c.takeLate()
+	if c.noted.Load() {
+		c.takeNotes()
+	}
+	if len(c.timed) > 0 {
+		c.expire(time.Now())
+	}
+	c.fetch()
+	if len(c.ending) > 0 {
+		c.finish()
+	}
+	n := c.n
+	c.out, c.n = nil, 0
+	return n
+}
+
+// emit returns a completion at once, or keeps it for the next Poll.
+func (c *cq) emit(q *qp, done rdma.Completion) {
+	done.User = q.user
+	if len(c.late) == 0 && c.n < len(c.out) {
+		c.out[c.n] = done
+		c.n++
+		return
+	}
+	c.late = append(c.late, lateCompletion{q, done})
+}
+
+func (c *cq) takeLate() {
+	n := min(len(c.late), len(c.out))
+	for i := range n {
+		c.out[i] = c.late[i].c
+	}
+	c.n = n
+	c.late = slices.Delete(c.late, 0, n)
+}
+
+// fetch gets completions from the device, and hands over what has been posted.
+func (c *cq) fetch() {
+	n := c.fetched
+	c.fetched = 0
+	if n == 0 {
+		room := len(c.out) - c.n
+		if room == 0 && len(c.dirty) == 0 {
+			return
+		}
+		n = c.turn(room)
+	}
+	for i := range n {
+		c.completed(&c.c.wc[i])
+	}
+}
+
+// turn is the call of C.
+func (c *cq) turn(room int) int {
+	n := 0
+	for _, q := range c.dirty {
+		if q.dirty = false; q.state < ending && q.c.qp != nil {
+			c.slots[n] = q.c
+			n++
+		}
+	}
+	got := int(C.gv_cq_turn(c.c, C.int(n), C.int(room)))
+	handed := c.dirty
+	c.dirty = c.dirty[:0]
+	for _, q := range handed {
+		if q.c != nil && q.c.err != 0 {
+			q.refused()
+		}
+	}
+	if got < 0 {
+		c.lose("the completion queue cannot be polled")
+	}
+	return max(got, 0)
+}
+
+// touch has a queue pair's work handed over.
+func (c *cq) touch(q *qp) {
+	if !q.dirty {
+		q.dirty = true
+		c.dirty = append(c.dirty, q)
+	}
+}
+
+// Flush hands over what was posted.
+func (c *cq) Flush() {
+	if !c.closed && len(c.dirty) > 0 {
+		c.turn(0)
+	}
+}
+
+// Arm asks for a wake-up.
+func (c *cq) Arm() bool {
+	if c.closed {
+		return true
+	}
+	c.Flush()
+	if len(c.late) > 0 || c.fetched > 0 || len(c.dirty) > 0 || slices.ContainsFunc(c.ending, (*qp).drained) {
+		return false
+	}
+	n := int(C.gv_cq_arm(c.c))
+	if n < 0 {
+		c.lose("the completion queue cannot be armed")
+		return false
+	}
+	c.fetched = n
+	return n == 0 && !c.noted.Load()
+}
+
+// lose ends all queue pairs of a queue that is of no use.
+func (c *cq) lose(why string) {
+	c.dev.log.Error("connections end: "+why, "device", c.dev.name)
+	c.each(func(q *qp) { q.vanish() })
+}
+
+func (c *cq) each(f func(*qp)) {
+	for _, q := range c.qps {
+		if q != nil {
+			f(q)
+		}
+	}
+}
+
+// FD polls readable when a completion has come since Arm, or a note.
+func (c *cq) FD() int { return c.epfd }
+
+// Deadline is the first of the queue pairs'.
+func (c *cq) Deadline() (first time.Time) {
+	for _, q := range c.timed {
+		if first.IsZero() || q.deadline.Before(first) {
+			first = q.deadline
+		}
+	}
+	return first
+}
+
+func (c *cq) expire(now time.Time) {
+	for i := len(c.timed) - 1; i >= 0; i-- { // from the end, for expired takes them off
+		if q := c.timed[i]; !now.Before(q.deadline) {
+			q.expired()
+		}
+	}
+}
+
+// finish completes the queue pairs that end and have nothing left in the device.
+func (c *cq) finish() {
+	c.ending = slices.DeleteFunc(c.ending, func(q *qp) bool {
+		if !q.drained() {
+			return false
+		}
+		q.conclude()
+		return true
+	})
+}
+
+// place finds a tag for a queue pair.
+func (c *cq) place(q *qp) error {
+	i := slices.Index(c.qps, nil)
+	if i < 0 {
+		if i = len(c.qps); i >= 1<<placeBits {
+			return rdma.ErrFull
+		}
+		c.qps = append(c.qps, nil)
+	}
+	if err := c.growDirty(c.alive + 1); err != nil {
+		return err
+	}
+	q.place = i
+	c.qps[i] = q
+	c.alive++
+	c.used += q.depth
+	return nil
+}
+
+// drop forgets a queue pair and what it has not been told of.
+func (c *cq) drop(q *qp) {
+	same := func(o *qp) bool { return o == q }
+	c.qps[q.place] = nil
+	c.alive--
+	c.used -= q.depth
+	c.dirty = slices.DeleteFunc(c.dirty, same)
+	c.ending = slices.DeleteFunc(c.ending, same)
+	c.timed = slices.DeleteFunc(c.timed, same)
+	c.late = slices.DeleteFunc(c.late, func(l lateCompletion) bool { return l.qp == q })
+}
+
+// Close frees the queue.
+func (c *cq) Close() error {
+	if c.closed {
+		return nil
+	}
+	if c.alive > 0 {
+		return c.dev.fail("close completion queue that has queue pairs", rdma.ErrState)
+	}
+	return c.shutdown()
+}
+
+// shutdown closes the queue with its queue pairs.
+func (c *cq) shutdown() error {
+	if c.closed {
+		return nil
+	}
+	var errs []error
+	c.each(func(q *qp) { errs = append(errs, q.Close()) })
+	c.closed = true
+	c.mu.Lock()
+	c.shutNote, c.notes = true, nil
+	c.mu.Unlock()
+	c.dev.mu.Lock()
+	delete(c.dev.cqs, c.handle)
+	c.dev.mu.Unlock()
+	if err := c.free(); err != nil {
+		errs = append(errs, c.dev.fail("close completion queue", err))
+	}
+	return errors.Join(errs...)
+}

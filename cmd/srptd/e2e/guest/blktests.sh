@@ -69,10 +69,17 @@ log_in() {
 	return 1
 }
 
-scsi_mpath_id() {
-	local naa
-	naa=$(blk_ctl status --output json | jq -e -r --argjson lun "$1" '.luns[] | select((.lun // 0) == $lun) | .naa') || return $?
-	echo "3$naa"
+# get_bdev_path LUN: multipath names a disk by its locally assigned NAA name, or by vendor, product and serial number when udev
+# was not asked yet.
+get_bdev_path() {
+	local name path
+	name=$(blk_ctl status --output json |
+		jq -e -r --argjson lun "$1" '.luns[] | select(.lun == $lun) | "3\(.naa) 1GOSRPT_SRP_DISK_\(.serial)"') || return $?
+	for name in $name; do
+		path=/dev/disk/by-id/dm-uuid-mpath-$name
+		[ -e "$path" ] && break
+	done
+	echo "$path"
 }
 
 # The suite's rules for multipath name the vendors of other targets.

@@ -49,6 +49,11 @@ test: deps ## every tier: unit tests with the race detector, namespaces, the VM
 	go test $(TAGS) -race -count=1 -timeout 20m ./...
 	go test -v -count=1 -timeout 70m -tags e2e ./cmd/srptd/e2e/
 
+.PHONY: test-blktests
+test-blktests: deps ## the SRP tests of the blktests suite, from a checkout: BLKTESTS=folder make test-blktests
+	@[ -n "$$BLKTESTS" ] || { echo "say where the suite is: BLKTESTS=folder make test-blktests" >&2; exit 2; }
+	go test -v -count=1 -timeout 120m -tags e2e -run TestBlktests ./cmd/srptd/e2e/
+
 .PHONY: generate
 generate: ## remake generated code; the tree must be clean afterwards
 	go generate ./...

@@ -8,7 +8,9 @@
 // They need root where host packages are missing, and fail without them; GOSRPT_E2E=skip skips them. The guest is built on
 // first use and kept in GOSRPT_CACHE (package lab). GOSRPT_E2E_BIN is a directory of static programs to test instead of those
 // of the source tree. GOSRPT_E2E_SOAK=10m is how long the lossless link is loaded, GOSRPT_E2E_KILLS=100 how often a plugin is
-// killed, GOSRPT_E2E_CYCLES=200 how often something happens to an interface. With -artifacts -outputdir DIR the job directories are kept: logs, the kernel's messages and a trace of every check.
+// killed, GOSRPT_E2E_CYCLES=200 how often something happens to an interface. BLKTESTS=DIR is a checkout of the blktests suite,
+// whose SRP tests are skipped without. With -artifacts -outputdir DIR the job directories are kept: logs, the kernel's messages
+// and a trace of every check.
 package e2e
 
 import (
@@ -47,6 +49,7 @@ type Job struct {
 	Env      map[string]string // variables of the job's environment
 	Promises []string          // checks that must report
 	Bin      string            // directory of the built programs, "" for a job that needs none
+	Suite    string            // directory that the guest sees as /job/suite, "" for none
 }
 
 // Build compiles the programs from the source tree into dir, without cgo: the guest has other libraries than the host.
@@ -142,10 +145,15 @@ func layOut(dir string, job Job) error {
 			return err
 		}
 	}
-	if job.Bin == "" {
+	return errors.Join(copyDir(filepath.Join(dir, "bin"), job.Bin), copyDir(filepath.Join(dir, "suite"), job.Suite))
+}
+
+// copyDir copies a directory, if there is one to copy.
+func copyDir(to, from string) error {
+	if from == "" {
 		return nil
 	}
-	return os.CopyFS(filepath.Join(dir, "bin"), os.DirFS(job.Bin))
+	return os.CopyFS(to, os.DirFS(from))
 }
 
 func writeScript(name, to string) error {

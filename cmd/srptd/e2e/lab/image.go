@@ -134,7 +134,7 @@ func buildRoot(ctx context.Context, dir, root string) error {
 	}
 	if err := errors.Join(
 		os.WriteFile(filepath.Join(root, "usr/sbin/lab-init"), first, 0o755),
-		os.RemoveAll(filepath.Join(root, "boot")),
+		removeAllBut(filepath.Join(root, "boot"), "config-*"),
 		copyFile(filepath.Join(root, "usr/share/base-passwd/passwd.master"), filepath.Join(root, "etc/passwd")),
 		copyFile(filepath.Join(root, "usr/share/base-passwd/group.master"), filepath.Join(root, "etc/group")),
 		os.WriteFile(filepath.Join(root, "etc/hosts"), []byte("127.0.0.1 localhost guest\n::1 localhost\n"), 0o644),
@@ -156,6 +156,23 @@ func buildRoot(ctx context.Context, dir, root string) error {
 		"-E", "lazy_itable_init=1,nodiscard,root_owner=0:0", "-d", root, image)
 	if err != nil {
 		return fmt.Errorf("lab: %w: %s", err, out)
+	}
+	return nil
+}
+
+// removeAllBut empties a directory of the files whose names do not match.
+func removeAllBut(dir, keep string) error {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if kept, err := filepath.Match(keep, f.Name()); err != nil || kept {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, f.Name())); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -29,6 +29,8 @@ var guestPackages = []string{
 	// The fabric and the initiator's tools.
 	"rdma-core", "ibverbs-utils", "ibverbs-providers", "rdmacm-utils", "sg3-utils", "lsscsi", "multipath-tools",
 	"libiscsi-bin", "fio", "e2fsprogs", "xfsprogs",
+	// What the blktests suite runs.
+	"bc", "bsdextrautils", "dmsetup", "lsof", "psmisc", "udev",
 	// What explains a failure.
 	"strace", "tcpdump",
 }
@@ -41,6 +43,7 @@ var guestModules = []string{
 	"target_core_mod", "target_core_file", "target_core_iblock",
 	"sd_mod", "sg", "scsi_dh_alua", "dm_mod", "dm-multipath", "dm-round-robin", "dm-service-time", "dm-queue-length",
 	"ext4", "xfs", "9p", "9pnet_virtio", "virtio_pci", "virtio_blk", "virtio_net", "null_blk", "loop", "nvme",
+	"scsi_debug", "scsi_dh_emc", "scsi_dh_rdac", "ib_ipoib", "bfq", "kyber-iosched",
 	"veth", "dummy", "ifb", "sch_netem", "sch_ingress", "sch_prio", "act_mirred", "cls_matchall", "cls_u32", "udp_diag",
 }
 

@@ -57,6 +57,7 @@ type Device struct {
 	regions   map[*region]struct{}
 	listeners map[*listener]struct{}
 	requests  map[*request]struct{}
+	mads      map[*deviceMADs]struct{}
 }
 
 // counters are those of the device, all of the control path.
@@ -69,6 +70,7 @@ func openDevice(p *Provider, a adapter) (*Device, error) {
 		prov: p, cfg: &p.cfg, name: a.name, index: a.index, iwarp: a.iwarp, log: p.cfg.Log.Named(a.name), quit: make(chan struct{}),
 		cqs: make(map[uint64]*cq), qps: make(map[uint64]*qp), regions: make(map[*region]struct{}),
 		listeners: make(map[*listener]struct{}), requests: make(map[*request]struct{}),
+		mads: make(map[*deviceMADs]struct{}),
 	}
 	var err error
 	if d.ctx, err = openContext(a); err != nil {
@@ -160,7 +162,7 @@ func (d *Device) port(num int) (rdma.Port, error) {
 		}
 		p.PKeys = append(p.PKeys, k)
 	}
-	p.PKeys = trimZeros(p.PKeys)
+	p.PKeys = trimTable(p.PKeys)
 	if p.GIDs, p.Addrs, err = d.addresses(num, int(a.gid_tbl_len)); err != nil {
 		return p, err
 	}
@@ -189,15 +191,6 @@ func portState(s uint32) ib.PortState {
 		return ib.PortActive
 	}
 	return ib.PortState(s)
-}
-
-// trimZeros cuts the empty entries at the end of a table; those between keep their places.
-func trimZeros[E comparable](table []E) []E {
-	var zero E
-	for len(table) > 0 && table[len(table)-1] == zero {
-		table = table[:len(table)-1]
-	}
-	return table
 }
 
 // addrs are the IP addresses of all ports.
@@ -264,7 +257,7 @@ func (d *Device) Close() error {
 	for r := range requests {
 		r.drop()
 	}
-	var errs []error
+	errs := d.closeMADs()
 	for _, c := range cqs {
 		errs = append(errs, c.shutdown())
 	}

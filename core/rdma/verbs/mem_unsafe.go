@@ -109,7 +109,7 @@ func (d *Device) gids(port, size int) (table []ib.GID, interfaces map[int]bool, 
 			interfaces[int(e.ndev_ifindex)] = e.ndev_ifindex != 0
 		}
 	}
-	return trimZeros(table), interfaces, nil
+	return trimTable(table), interfaces, nil
 }
 
 // register gives the device access to the region's memory.

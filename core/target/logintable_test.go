@@ -60,7 +60,8 @@ func changedLogin(t *testing.T, native bool, changes string) []byte {
 
 const zeros8 = "0000000000000000"
 
-// accept is an SRP_LOGIN_RSP with a limit of 16 requests, units of 2054h bytes in and 200h out, and result and flags.
+// accept is an SRP_LOGIN_RSP with a limit of 16 requests, units of 2054h bytes in and 200h out, and result and flags,
+// of which SOLNTSUP (10h) is always there.
 func accept(tag, flags string) string {
 	return "c000000000000010" + tag + "00002054" + "00000200" + "0006" + flags + "00" + zeros8 + zeros8 + zeros8
 }
@@ -82,28 +83,28 @@ func TestLoginTable(t *testing.T) {
 		changes string
 		want    string
 	}{
-		{"in order", nil, "", accept(tag, "80")},
-		{"the tag is opaque", nil, "tag=fffefdfcfbfaf9f8", accept("fffefdfcfbfaf9f8", "80")},
-		{"tag of zeros", nil, "tag=" + zeros8, accept(zeros8, "80")},
-		{"reserved bytes are not looked at", nil, "reserved 1=0f, reserved 20=ffffffff, reserved 27=ff, reserved 30=ffff, reserved 50=ffffffffffff", accept(tag, "80")},
+		{"in order", nil, "", accept(tag, "90")},
+		{"the tag is opaque", nil, "tag=fffefdfcfbfaf9f8", accept("fffefdfcfbfaf9f8", "90")},
+		{"tag of zeros", nil, "tag=" + zeros8, accept(zeros8, "90")},
+		{"reserved bytes are not looked at", nil, "reserved 1=0f, reserved 20=ffffffff, reserved 27=ff, reserved 30=ffff, reserved 50=ffffffffffff", accept(tag, "90")},
 
 		{"another type", nil, "type=02", reject(tag, "00010000")},
 		{"type of a response", nil, "type=c0", reject(tag, "00010000")},
 		{"reserved flag 04", nil, "flags=84", reject(tag, "00010000")},
 		{"reserved flag 08", nil, "flags=88", reject(tag, "00010000")},
-		{"solicited notification is asked for and not granted", nil, "flags=f0", accept(tag, "80")},
+		{"solicited notification is asked for and granted", nil, "flags=f0", accept(tag, "90")},
 
 		{"units of no length", nil, "length=00000000", reject(tag, "00010002")},
 		{"units of 63 bytes", nil, "length=0000003f", reject(tag, "00010002")},
-		{"units of 64 bytes", nil, "length=00000040", accept(tag, "80")},
-		{"units as long as can be", nil, "length=00002054", accept(tag, "80")},
+		{"units of 64 bytes", nil, "length=00000040", accept(tag, "90")},
+		{"units as long as can be", nil, "length=00002054", accept(tag, "90")},
 		{"units of one byte more", nil, "length=00002055", reject(tag, "00010002")},
 		{"units of 2 GiB", nil, "length=80000000", reject(tag, "00010002")},
 		{"units of 4 GiB less one", nil, "length=ffffffff", reject(tag, "00010002")},
 
 		{"no format", nil, "formats=0000", reject(tag, "00010004")},
-		{"direct alone", nil, "formats=0002", accept(tag, "80")},
-		{"indirect alone", nil, "formats=0004", accept(tag, "80")},
+		{"direct alone", nil, "formats=0002", accept(tag, "90")},
+		{"indirect alone", nil, "formats=0004", accept(tag, "90")},
 		{"format 0001", nil, "formats=0001", reject(tag, "00010004")},
 		{"format 0008 besides", nil, "formats=000e", reject(tag, "00010004")},
 		{"format 8000 besides", nil, "formats=8006", reject(tag, "00010004")},
@@ -115,22 +116,22 @@ func TestLoginTable(t *testing.T) {
 		{"no target", nil, "target=" + zeros8 + zeros8, reject(tag, "00010003")},
 		{"no initiator", nil, "initiator=" + zeros8 + zeros8, reject(tag, "00010003")},
 
-		{"immediate data not asked for", nil, "flags=00", accept(tag, "00")},
-		{"immediate offset 0", nil, "offset=0000", accept(tag, "00")},
-		{"immediate offset in the command", nil, "offset=0030", accept(tag, "00")},
-		{"immediate offset in the descriptor", nil, "offset=0033", accept(tag, "00")},
-		{"immediate offset after the descriptor", nil, "offset=0034", accept(tag, "80")},
-		{"largest immediate offset", nil, "offset=0200", accept(tag, "80")},
-		{"immediate offset of one more", nil, "offset=0201", accept(tag, "00")},
-		{"immediate offset 65535", nil, "offset=ffff", accept(tag, "00")},
+		{"immediate data not asked for", nil, "flags=00", accept(tag, "10")},
+		{"immediate offset 0", nil, "offset=0000", accept(tag, "10")},
+		{"immediate offset in the command", nil, "offset=0030", accept(tag, "10")},
+		{"immediate offset in the descriptor", nil, "offset=0033", accept(tag, "10")},
+		{"immediate offset after the descriptor", nil, "offset=0034", accept(tag, "90")},
+		{"largest immediate offset", nil, "offset=0200", accept(tag, "90")},
+		{"immediate offset of one more", nil, "offset=0201", accept(tag, "10")},
+		{"immediate offset 65535", nil, "offset=ffff", accept(tag, "10")},
 
-		{"multi, none there", nil, multi, accept(tag, "80")},
-		{"multi, one there", []string{""}, multi, accept(tag, "82")},
+		{"multi, none there", nil, multi, accept(tag, "90")},
+		{"multi, one there", []string{""}, multi, accept(tag, "92")},
 		{"multi, as many as may be", []string{"", multi}, multi, reject(tag, "00010006")},
-		{"multi, those of another initiator", []string{"initiator=" + other, multi + ", initiator=" + other}, multi, accept(tag, "80")},
-		{"single, one there", []string{""}, "", accept(tag, "81")},
-		{"single, as many as may be", []string{"", multi}, "", accept(tag, "81")},
-		{"multi after single in place of two", []string{"", multi, ""}, multi, accept(tag, "82")},
+		{"multi, those of another initiator", []string{"initiator=" + other, multi + ", initiator=" + other}, multi, accept(tag, "90")},
+		{"single, one there", []string{""}, "", accept(tag, "91")},
+		{"single, as many as may be", []string{"", multi}, "", accept(tag, "91")},
+		{"multi after single in place of two", []string{"", multi, ""}, multi, accept(tag, "92")},
 		{"action 2", nil, "flags=82", reject(tag, "00010000")},
 		{"action 3", nil, "flags=83", reject(tag, "00010000")},
 		{"action 2, one there", []string{""}, "flags=82", reject(tag, "00010000")},

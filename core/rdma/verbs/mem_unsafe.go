@@ -182,6 +182,11 @@ func addrPort(ss *C.struct_sockaddr_storage) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
+// bindService gives an id the service id at the port of a GID.
+func bindService(id *cmID, service uint64, gid ib.GID) C.int {
+	return C.gv_cm_bind_service(id.ptr, C.uint64_t(service), (*C.uint8_t)(unsafe.Pointer(&gid)))
+}
+
 // privateData is what C copies at once.
 func privateData(b []byte) (unsafe.Pointer, C.uint8_t) {
 	if len(b) == 0 {

@@ -9,6 +9,7 @@ import "C"
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
 	"unsafe"
 
@@ -117,7 +118,10 @@ func (r *region) register(rights C.int) error {
 	p := unsafe.Pointer(&r.mem[0])
 	mr, err := C.ibv_reg_mr_iova2(r.dev.pd, p, C.size_t(len(r.mem)), C.uint64_t(uintptr(p)), C.uint(rights))
 	if mr == nil {
-		return errors.Join(errNoRegion, err)
+		if errors.Is(err, unix.ENOMEM) {
+			err = fmt.Errorf("%w (is the limit of locked memory, ulimit -l, too low?)", err)
+		}
+		return err
 	}
 	r.mr, r.base, r.lkey, r.rkey = mr, uint64(uintptr(p)), uint32(mr.lkey), uint32(mr.rkey)
 	return nil

@@ -15,16 +15,16 @@ messages_seen
 srptd_pid() { cat /run/srptd.pid; }
 fds() { ls "/proc/$(srptd_pid)/fd" | wc -l; }
 resident() { awk '/^VmRSS/ { print $2 }' "/proc/$(srptd_pid)/status"; }
-# objects: what srptd has in the kernel, by kind.
+# objects: what processes have in the kernel, by kind; srptd is the only one. The kernel's own have a name in brackets.
 objects() {
 	local kind
 	for kind in qp cq mr pd cm_id ctx; do
-		echo "$kind $(rdma resource show $kind | grep -c "pid $(srptd_pid) ")"
+		echo "$kind $(rdma resource show $kind | grep -v -c -F 'comm [')"
 	done
 }
 
 fio --name=lasting --filename="$LASTING_DISK" --rw=randrw --bs=4k --iodepth=4 --direct=1 --ioengine=libaio --size=16m \
-	--verify=crc32c --time_based --runtime=100000 --output=/tmp/lasting.log &
+	--verify=crc32c --time_based --runtime=100000 --eta=never --output=/tmp/lasting.log &
 LASTING_FIO=$!
 
 alone() { [ "$(sessions)" = 1 ]; }
@@ -65,6 +65,7 @@ check every_removal_is_survived removals
 log "after $REMOVALS more: $(fds) descriptors, $(resident) KiB resident; $(objects | paste -s -d,)"
 
 same_objects() {
+	no grep -E '^(qp|cq|mr|pd|cm_id) 0$' /tmp/objects.before
 	objects >/tmp/objects.after
 	diff /tmp/objects.before /tmp/objects.after
 }

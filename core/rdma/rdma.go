@@ -84,6 +84,9 @@ type Port struct {
 type Service struct {
 	// Addr is the IP address and RDMA/CM port. An invalid address means every address of the device.
 	Addr netip.AddrPort
+	// ID, if not 0, is an InfiniBand service id in place of Addr: connections by it have no IP addressing. Only a provider whose devices have
+	// InfiniBand ports can listen to one, and not to every id; others return ErrInvalid.
+	ID uint64
 }
 
 // CQConfig is the configuration of a completion queue.

@@ -3,6 +3,9 @@
 package e2e
 
 import (
+	"cmp"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -39,4 +42,21 @@ func TestVerbsEveryBlockSizeAndDepthReadsBackWhatWasWritten(t *testing.T) {
 			runTarget(t, Job{Script: "verify", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Env: p.env, Promises: verifyPromises()})
 		})
 	}
+}
+
+// The full number, fifty, is what GOSRPT_E2E_REMOVALS asks for.
+func TestVerbsDeviceIsPulledOutUnderLoad(t *testing.T) {
+	removals, err := strconv.ParseUint(cmp.Or(os.Getenv("GOSRPT_E2E_REMOVALS"), "5"), 10, 16)
+	if err != nil || removals == 0 {
+		t.Fatalf("GOSRPT_E2E_REMOVALS: %d, %v", removals, err)
+	}
+	runTarget(t, Job{
+		Script: "removal", Limit: 12*time.Minute + time.Duration(removals)*40*time.Second, Machine: lab.Machine{DisksMiB: disks},
+		Env: map[string]string{"PROVIDER": "verbs", "REMOVALS": strconv.FormatUint(removals, 10)},
+		Promises: []string{
+			"logs_in_to_the_lasting_device", "first_removal", "every_removal_is_survived", "no_object_is_left_in_the_kernel",
+			"no_descriptor_is_left", "no_memory_is_left", "the_other_session_is_undisturbed", "the_other_session_read_what_it_wrote",
+			"logs_out", "srptd_ends_when_asked",
+		},
+	})
 }

@@ -29,7 +29,7 @@ func (d *Device) Listen(svc rdma.Service) (rdma.Listener, error) {
 	switch {
 	case d.closed:
 		return nil, opError("listen", svc.Addr.String(), rdma.ErrClosed)
-	case svc.Addr.Port() == 0 || addr.IsValid() && !d.has(addr):
+	case svc.ID != 0 || svc.Addr.Port() == 0 || addr.IsValid() && !d.has(addr):
 		return nil, opError("listen", svc.Addr.String(), rdma.ErrInvalid)
 	}
 	for _, l := range d.listeners {

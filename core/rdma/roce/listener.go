@@ -22,8 +22,8 @@ type listener struct {
 // Listen accepts connections to a service.
 func (d *Device) Listen(svc rdma.Service) (rdma.Listener, error) {
 	peer := svc.Addr.String()
-	if svc.Addr.Port() == 0 {
-		return nil, failed("listen", peer, fmt.Errorf("%w: no port", rdma.ErrInvalid))
+	if svc.Addr.Port() == 0 || svc.ID != 0 {
+		return nil, failed("listen", peer, fmt.Errorf("%w: it needs a port, and takes no service id", rdma.ErrInvalid))
 	}
 	if err := d.open(); err != nil {
 		return nil, d.fail("listen", err)

@@ -7,7 +7,6 @@ import "C"
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -282,7 +281,7 @@ func gone(err error) error {
 	if err == nil {
 		return nil
 	}
-	return errors.Join(rdma.ErrGone, err)
+	return fmt.Errorf("%w: %w", rdma.ErrGone, err)
 }
 
 // Disconnect ends the connection.

@@ -51,7 +51,8 @@ type cq struct {
 	notes    []note
 	shutNote bool
 	noted    atomic.Bool
-	taken    []note // the owner's half, reused
+	rung     atomic.Bool // the bell has been rung since Arm silenced it
+	taken    []note      // the owner's half, reused
 }
 
 type lateCompletion struct {
@@ -218,7 +219,11 @@ func (c *cq) Arm() bool {
 	if len(c.late) > 0 || c.fetched > 0 || len(c.dirty) > 0 || slices.ContainsFunc(c.ending, (*qp).drained) {
 		return false
 	}
-	n := int(C.gv_cq_arm(c.c))
+	rung := C.int(0)
+	if c.rung.Swap(false) {
+		rung = 1
+	}
+	n := int(C.gv_cq_arm(c.c, rung))
 	if n < 0 {
 		c.lose("the completion queue cannot be armed")
 		return false

@@ -15,8 +15,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/rdma"
 )
+
+// The service ids that a process may listen to: RDMA/CM's port space of InfiniBand (IBTA vol 1, annex A11), and a port.
+const (
+	serviceIB   = 0x13F_0000
+	servicePort = 0xFFFF
+)
+
+// nameOf is a service for the operator.
+func nameOf(svc rdma.Service) string {
+	if svc.ID != 0 {
+		return fmt.Sprintf("service id %#016x", svc.ID)
+	}
+	return svc.Addr.String()
+}
 
 // binding listens to an address, or to all of them for as many devices as want it.
 type binding struct {
@@ -40,7 +55,7 @@ type listener struct {
 
 // Listen accepts connections to a service.
 func (d *Device) Listen(svc rdma.Service) (rdma.Listener, error) {
-	peer := svc.Addr.String()
+	peer := nameOf(svc)
 	l := &listener{dev: d, svc: svc, queue: make(chan *request, d.cfg.Backlog), closed: make(chan struct{})}
 	err := l.check()
 	if err == nil {
@@ -67,6 +82,10 @@ func (l *listener) check() error {
 	switch {
 	case l.dev.shut.Load():
 		return rdma.ErrClosed
+	case l.svc.ID != 0 && (l.svc.ID&^servicePort != serviceIB || l.svc.Addr != netip.AddrPort{}):
+		return fmt.Errorf("%w: the kernel lets a process listen to %#016x to %#016x alone", rdma.ErrInvalid, serviceIB, serviceIB|servicePort)
+	case l.svc.ID != 0:
+		return nil
 	case l.svc.Addr.Port() == 0:
 		return fmt.Errorf("%w: no port", rdma.ErrInvalid)
 	case a.IsValid() && !l.dev.hasAddr(a):
@@ -83,7 +102,10 @@ func (l *listener) bind() error {
 	}
 	m.bmu.Lock()
 	defer m.bmu.Unlock()
-	key := l.svc.Addr.String()
+	key := nameOf(l.svc)
+	if l.svc.ID != 0 {
+		key += " " + l.dev.name
+	}
 	if b := m.bindings[key]; b != nil {
 		return b.join(l)
 	}
@@ -100,7 +122,7 @@ func (l *listener) bind() error {
 func (b *binding) join(l *listener) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.listeners[l.dev] != nil || l.svc.Addr.Addr().IsValid() {
+	if b.listeners[l.dev] != nil || l.svc.Addr.Addr().IsValid() || l.svc.ID != 0 {
 		return rdma.ErrInUse
 	}
 	l.bound = b
@@ -111,6 +133,9 @@ func (b *binding) join(l *listener) error {
 // open makes the ids that listen. Any address takes one for each family that the kernel has.
 func (b *binding) open(l *listener) error {
 	a, port := l.svc.Addr.Addr(), l.svc.Addr.Port()
+	if l.svc.ID != 0 {
+		return b.openService(l)
+	}
 	if a.IsValid() {
 		id, err := b.listen(netip.AddrPortFrom(a.Unmap(), port), 0)
 		if err != nil {
@@ -131,6 +156,35 @@ func (b *binding) open(l *listener) error {
 	return err
 }
 
+// openService listens to a service id at each InfiniBand port.
+func (b *binding) openService(l *listener) error {
+	ports, err := l.dev.Ports()
+	if err != nil {
+		return err
+	}
+	for i := range ports {
+		p := &ports[i]
+		if p.Link != ib.LinkInfiniBand || len(p.GIDs) == 0 {
+			continue
+		}
+		id, err := b.m.create(b, 1)
+		if err != nil {
+			return err
+		}
+		b.ids = append(b.ids, id)
+		if err := call("bind service id", bindService(id, l.svc.ID, p.GIDs[0])); err != nil {
+			return inUse(err)
+		}
+		if err := call("listen", C.gv_cm_listen(id.ptr, C.int(l.dev.cfg.Backlog))); err != nil {
+			return inUse(err)
+		}
+	}
+	if len(b.ids) == 0 {
+		return fmt.Errorf("%w: %s has no InfiniBand port that is up", rdma.ErrInvalid, l.dev.name)
+	}
+	return nil
+}
+
 func (b *binding) listen(a netip.AddrPort, onlyFamily C.int) (*cmID, error) {
 	id, err := b.m.create(b, 0)
 	if err != nil {
@@ -141,7 +195,7 @@ func (b *binding) listen(a netip.AddrPort, onlyFamily C.int) (*cmID, error) {
 	if err := call("bind", C.gv_cm_bind(id.ptr, &ss, onlyFamily)); err != nil {
 		return nil, inUse(err)
 	}
-	return id, inUse(call("listen", C.gv_cm_listen(id.ptr, C.int(len(b.listeners)*128))))
+	return id, inUse(call("listen", C.gv_cm_listen(id.ptr, C.int(b.m.prov.cfg.Backlog))))
 }
 
 func (b *binding) close() {
@@ -154,6 +208,9 @@ func (b *binding) close() {
 // handle is called for each request.
 func (b *binding) handle(ev *cmEvent) {
 	if ev.request == nil {
+		if ev.kind == C.RDMA_CM_EVENT_DEVICE_REMOVAL {
+			b.lost()
+		}
 		return
 	}
 	device, info := ev.request.pathOf()
@@ -165,6 +222,15 @@ func (b *binding) handle(ev *cmEvent) {
 		}
 	}
 	ev.request.destroy()
+}
+
+// lost: the device that the address is, or was, of is going.
+func (b *binding) lost() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for d := range b.listeners {
+		d.die()
+	}
 }
 
 // offer queues a request; false if there is no room.
@@ -190,7 +256,7 @@ func (l *listener) Accept(ctx context.Context) (rdma.ConnRequest, error) {
 	for {
 		select {
 		case <-l.closed:
-			return nil, failed("accept", l.svc.Addr.String(), rdma.ErrClosed)
+			return nil, failed("accept", nameOf(l.svc), rdma.ErrClosed)
 		default:
 		}
 		select {

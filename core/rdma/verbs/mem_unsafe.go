@@ -9,6 +9,7 @@ import "C"
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
 	"unsafe"
 
@@ -117,7 +118,10 @@ func (r *region) register(rights C.int) error {
 	p := unsafe.Pointer(&r.mem[0])
 	mr, err := C.ibv_reg_mr_iova2(r.dev.pd, p, C.size_t(len(r.mem)), C.uint64_t(uintptr(p)), C.uint(rights))
 	if mr == nil {
-		return errors.Join(errNoRegion, err)
+		if errors.Is(err, unix.ENOMEM) {
+			err = fmt.Errorf("%w (is the limit of locked memory, ulimit -l, too low?)", err)
+		}
+		return err
 	}
 	r.mr, r.base, r.lkey, r.rkey = mr, uint64(uintptr(p)), uint32(mr.lkey), uint32(mr.rkey)
 	return nil
@@ -180,6 +184,11 @@ func addrPort(ss *C.struct_sockaddr_storage) netip.AddrPort {
 		return netip.AddrPortFrom(a, port)
 	}
 	return netip.AddrPort{}
+}
+
+// bindService gives an id the service id at the port of a GID.
+func bindService(id *cmID, service uint64, gid ib.GID) C.int {
+	return C.gv_cm_bind_service(id.ptr, C.uint64_t(service), (*C.uint8_t)(unsafe.Pointer(&gid)))
 }
 
 // privateData is what C copies at once.

@@ -35,6 +35,7 @@ func (c *cq) post(n note) {
 	c.notes = append(c.notes, n)
 	c.noted.Store(true)
 	_, _ = unix.Write(c.bell, bellWord) // full is as good as rung
+	c.rung.Store(true)                  // afterwards: a bell that rings unnoticed would never be silenced
 }
 
 // takeNotes carries out what the notes ask for.

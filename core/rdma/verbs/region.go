@@ -6,7 +6,6 @@ package verbs
 import "C"
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -98,5 +97,3 @@ func (d *Device) element(e *rdma.SGE, to *C.struct_ibv_sge) bool {
 	to.addr, to.length, to.lkey = C.uint64_t(r.base+e.Off), C.uint32_t(e.Len), C.uint32_t(r.lkey)
 	return true
 }
-
-var errNoRegion = errors.New("the device refused the memory")

@@ -90,8 +90,8 @@ int gv_cq_create(struct ibv_context *ctx, int depth, int vector, uint64_t handle
 int gv_cq_destroy(struct gv_cq *c);
 // gv_cq_turn hands over what n queue pairs of c->dirty have, and fetches up to room completions. It returns how many.
 int gv_cq_turn(struct gv_cq *c, int n, int room);
-// gv_cq_arm asks for an event at the next completion, and returns how many there are already, fetched.
-int gv_cq_arm(struct gv_cq *c);
+// gv_cq_arm asks for an event at the next completion, and returns how many there are already, fetched. If rung it silences the bell.
+int gv_cq_arm(struct gv_cq *c, int rung);
 
 int gv_qp_create(struct ibv_pd *pd, struct gv_cq *c, uint64_t handle, uint32_t send, uint32_t recv, uint32_t sge, struct gv_qp **out);
 // gv_qp_destroy destroys the queue pair; its queues stay.

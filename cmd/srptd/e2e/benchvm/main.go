@@ -1,6 +1,5 @@
-// Command benchvm compares the Linux kernel's SRP target with srptd: the kernel's initiator in a virtual machine uses one,
-// then the other, with the same fio jobs, while the machine's clock counts instructions. It prints a table of both and
-// their ratios.
+// Command benchvm compares the Linux kernel's SRP target with srptd: the kernel's initiator in a virtual machine uses one after the
+// other, with the same fio jobs, while the machine's clock counts instructions. It prints a table of all and their ratios.
 package main
 
 import (
@@ -8,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -22,9 +22,21 @@ import (
 // instructionShift makes an instruction 8 ns long: a CPU of 125 million instructions a second.
 const instructionShift = 3
 
+// targets are what is measured. The first is what the others are compared with. Verbs is on the rxe device that the kernel's target is on.
+var targets = []struct {
+	name string
+	env  map[string]string
+}{
+	{"LIO", map[string]string{"TARGET": "lio", "BACKING": "memory"}},
+	{"verbs", map[string]string{"TARGET": "srptd", "BACKING": "memory", "PROVIDER": "verbs", "SAME_DEVICE": "yes"}},
+	{"verbs-null", map[string]string{"TARGET": "srptd", "BACKING": "null", "PROVIDER": "verbs", "SAME_DEVICE": "yes"}},
+	{"roce", map[string]string{"TARGET": "srptd", "BACKING": "memory", "PROVIDER": "roce"}},
+}
+
 func main() {
 	rounds := flag.Int("rounds", 2, "how often each fio job runs")
 	limit := flag.Duration("limit", 20*time.Minute, "bound of each target's run")
+	jobs := flag.String("jobs", "", "fio jobs, as in \"4k_rr_q32 256k_w_q4\": block size, random or sequential read or write, depth (default: all)")
 	verbose := flag.Bool("v", false, "show the guest's console")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -33,13 +45,13 @@ func main() {
 	if *verbose {
 		console = os.Stderr
 	}
-	if err := compare(ctx, *rounds, *limit, console); err != nil {
+	if err := compare(ctx, *rounds, *jobs, *limit, console); err != nil {
 		fmt.Fprintf(os.Stderr, "benchvm: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func compare(ctx context.Context, rounds int, limit time.Duration, console io.Writer) error {
+func compare(ctx context.Context, rounds int, jobs string, limit time.Duration, console io.Writer) error {
 	guest, err := lab.Ensure(ctx, os.Stderr)
 	if err != nil {
 		return err
@@ -53,21 +65,25 @@ func compare(ctx context.Context, rounds int, limit time.Duration, console io.Wr
 	if err := e2e.Build(ctx, bin); err != nil {
 		return err
 	}
-	var all [2]results
-	for i, target := range []string{"lio", "srptd"} {
-		fmt.Fprintf(os.Stderr, "benchvm: run %s\n", target)
+	var all []column
+	for _, target := range targets {
+		fmt.Fprintf(os.Stderr, "benchvm: run %s\n", target.name)
+		env := maps.Clone(target.env)
+		env["ROUNDS"], env["JOBS"] = strconv.Itoa(rounds), jobs
 		job := e2e.Job{
 			Script:  "bench",
 			Machine: lab.Machine{CPUs: 1, InstructionShift: instructionShift},
 			Limit:   limit,
-			Env:     map[string]string{"TARGET": target, "ROUNDS": strconv.Itoa(rounds)},
+			Env:     env,
 			Bin:     bin,
 		}
-		if all[i], err = measure(ctx, guest, job, filepath.Join(dir, target), console); err != nil {
-			return fmt.Errorf("%s: %w", target, err)
+		measured, err := measure(ctx, guest, job, filepath.Join(dir, target.name), console)
+		if err != nil {
+			return fmt.Errorf("%s: %w", target.name, err)
 		}
+		all = append(all, column{target.name, measured})
 	}
-	return table(os.Stdout, all[0], all[1])
+	return table(os.Stdout, all)
 }
 
 // measure runs the job and reads what it measured.

@@ -81,23 +81,49 @@ func p50(r round) float64  { return r.p50us }
 func p99(r round) float64  { return r.p99us }
 func mib(r round) float64  { return r.mibPerS }
 
-// table prints both targets' figures, job by job, and srptd's throughput as a multiple of the kernel's.
-func table(w io.Writer, kernel, ours results) error {
+// column is a target with what was measured of it.
+type column struct {
+	name string
+	results
+}
+
+// table prints the targets' figures, job by job, and the throughput of each as a multiple of the first one's.
+func table(w io.Writer, targets []column) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "job\tLIO IOPS\tMiB/s\tp50 us\tp99 us\tspread\tsrptd IOPS\tMiB/s\tp50 us\tp99 us\tspread\tsrptd/LIO\t")
-	for _, k := range kernel {
-		o, ok := ours.find(k.job)
-		if !ok {
-			return fmt.Errorf("job %s was not measured on srptd", k.job)
+	fmt.Fprint(t, "job\t")
+	for _, c := range targets {
+		fmt.Fprintf(t, "%s IOPS\tMiB/s\tp50 us\tp99 us\tspread\t", c.name)
+	}
+	for _, c := range targets[1:] {
+		fmt.Fprintf(t, "%s/%s\t", c.name, targets[0].name)
+	}
+	fmt.Fprintln(t)
+	for _, first := range targets[0].results {
+		if err := row(t, first, targets); err != nil {
+			return err
 		}
-		kernelIOPS, _ := k.median(iops)
-		oursIOPS, _ := o.median(iops)
-		fmt.Fprintf(t, "%s\t%s\t%s\t%.2f\t\n", k.job, k.figures(), o.figures(), oursIOPS/kernelIOPS)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprint(w, note)
+	return err
+}
+
+func row(t io.Writer, first jobRounds, targets []column) error {
+	fmt.Fprintf(t, "%s\t%s\t", first.job, first.figures())
+	base, _ := first.median(iops)
+	ratios := ""
+	for _, c := range targets[1:] {
+		j, ok := c.find(first.job)
+		if !ok {
+			return fmt.Errorf("job %s was not measured on %s", first.job, c.name)
+		}
+		fmt.Fprintf(t, "%s\t", j.figures())
+		n, _ := j.median(iops)
+		ratios += fmt.Sprintf("%.2f\t", n/base)
+	}
+	_, err := fmt.Fprintln(t, ratios)
 	return err
 }
 
@@ -111,5 +137,6 @@ func (j jobRounds) figures() string {
 
 const note = `
 The clock counts instructions (8 ns each) of one emulated CPU that runs initiator, fabric and target: the figures compare
-work, not speed. LIO is reached through rxe's own loopback; srptd through a veth pair and a UDP socket in another namespace.
+work, not speed. LIO and verbs are reached through rxe's own loopback; roce through a veth pair and a UDP socket in another namespace.
+LIO, verbs and roce have a file in memory; verbs-null has a null block device.
 `

@@ -36,7 +36,7 @@ func TestTableHasTheRatioOfEachJob(t *testing.T) {
 	kernel, _ := parseResults("a,1,100,1,10,20\nb,1,50,2,10,20\n")
 	ours, _ := parseResults("b,1,25,1,20,40\na,1,150,1.5,6,9\n")
 	var out strings.Builder
-	if err := table(&out, kernel, ours); err != nil {
+	if err := table(&out, []column{{"LIO", kernel}, {"ours", ours}}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")
@@ -47,7 +47,7 @@ func TestTableHasTheRatioOfEachJob(t *testing.T) {
 
 func TestTableRefusesAJobThatOneSideLacks(t *testing.T) {
 	kernel, _ := parseResults("a,1,100,1,10,20\n")
-	if err := table(&strings.Builder{}, kernel, nil); err == nil {
+	if err := table(&strings.Builder{}, []column{{"LIO", kernel}, {"ours", nil}}); err == nil {
 		t.Error("no error")
 	}
 }

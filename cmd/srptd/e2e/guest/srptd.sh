@@ -72,6 +72,7 @@ srptd_config() {
 listen_addresses() {
 	echo "\"$V1_IP4\", \"$V1_IP6\""
 	[ $PROVIDER != roce ] || echo ", \"$V1_LINK6%v1\""
+	[ -z "${ALSO_LISTEN:-}" ] || echo ", \"$ALSO_LISTEN\""
 }
 
 # srptd_launch: only starts it. Its exit status will be in /run/srptd.status.

@@ -1,23 +1,33 @@
-# The same fio jobs on the kernel's target (TARGET=lio) or on srptd (TARGET=srptd), over the same rxe and on a null block
-# device. It runs with the clock counting instructions, so it measures the work of initiator, fabric and target together:
-# on one CPU, without caches, locks or waiting. A line of /job/out/bench.csv is JOB,ROUND,IOPS,MIB_PER_S,P50_US,P99_US.
+# The same fio jobs on the kernel's target (TARGET=lio) or on srptd (TARGET=srptd, on PROVIDER), over the same rxe and on the same kind of
+# store: a file in memory (BACKING=memory) or a null block device (BACKING=null). It runs with the clock counting instructions, so it
+# measures the work of initiator, fabric and target together: on one CPU, without caches, locks or waiting. A line of
+# /job/out/bench.csv is JOB,ROUND,IOPS,MIB_PER_S,P50_US,P99_US.
 . /job/lib/lib.sh
 
-setup net_up 4200
-setup rxe_up
+fabric_up
 
 null_device() { modprobe null_blk nr_devices=1 gb=4 bs=512 queue_mode=2 irqmode=1 submit_queues=1 max_sectors=8192; }
-setup null_device
+memory_file() { dd if=/dev/zero of=/dev/shm/disk.img bs=1M count=128; }
+case $BACKING in
+null)
+	setup null_device
+	BACK=/dev/nullb0 BYTES=$((4 << 30))
+	;;
+memory)
+	setup memory_file
+	BACK=/dev/shm/disk.img BYTES=$((128 << 20))
+	;;
+esac
 setup initiator_load
 
 case $TARGET in
 lio)
-	setup lio_start /dev/nullb0
+	setup lio_start $BACK $BYTES
 	must login lio_login $WIDE
 	;;
 srptd)
 	setup srptd_install
-	srptd_config "/dev/nullb0 4GiB" >$SRPTD_CONFIG
+	srptd_config "$BACK $BYTES" >$SRPTD_CONFIG
 	setup srptd_start
 	must login login $V1_IP4 $WIDE
 	;;
@@ -43,7 +53,7 @@ bench() {
 }
 
 for round in $(seq "$ROUNDS"); do
-	for job in 4k_rr_q1 4k_rw_q1 4k_rr_q16 4k_rw_q16 128k_r_q4 128k_w_q4 1m_r_q4 1m_w_q4; do
+	for job in ${JOBS:-4k_rr_q1 4k_rw_q1 4k_rr_q16 4k_rw_q16 4k_rr_q32 4k_rw_q32 256k_r_q4 256k_w_q4}; do
 		must "$job.$round" bench $job "$round"
 	done
 done

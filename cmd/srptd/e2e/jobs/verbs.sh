@@ -15,7 +15,12 @@ suite() {
 	cp /tmp/suite.log "/job/out/suite-$1.log"
 	tail -n 3 /tmp/suite.log
 }
-nothing_left() { [ "$(rdma resource show qp | grep -c verbs.test)" = 0 ]; }
+nothing_left() {
+	for kind in qp cq mr pd cm_id; do
+		rdma resource show $kind >/tmp/objects
+		no grep -v -F 'comm [' /tmp/objects
+	done
+}
 
 check suite_on_two_devices suite "$V0_IP4,$V1_IP4,10.77.0.77"
 check suite_on_one_device suite "$V1_IP4,$V1_IP4,10.77.0.77"

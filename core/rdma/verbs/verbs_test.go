@@ -1,0 +1,236 @@
+//go:build verbs
+
+package verbs
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/gosrpt/gosrpt/core/ib"
+	"github.com/gosrpt/gosrpt/core/internal/leaktest"
+	"github.com/gosrpt/gosrpt/core/rdma"
+	"github.com/gosrpt/gosrpt/core/rdma/rdmatest"
+)
+
+func TestAddressesSurviveTheWayThroughC(t *testing.T) {
+	for _, text := range []string{"192.0.2.1:5555", "[2001:db8::7]:1", "[fe80::1%lo]:65535", "0.0.0.0:1", "[::]:7"} {
+		want := netip.MustParseAddrPort(text)
+		ss := sockaddr(want)
+		if got := addrPort(&ss); got != want {
+			t.Errorf("%v became %v", want, got)
+		}
+	}
+	ss := sockaddr(netip.MustParseAddrPort("[::ffff:192.0.2.1]:9"))
+	if got := addrPort(&ss); got != netip.MustParseAddrPort("192.0.2.1:9") {
+		t.Errorf("a mapped address became %v", got)
+	}
+	ss = sockaddr(netip.AddrPort{})
+	if got := addrPort(&ss); got.IsValid() {
+		t.Errorf("no address became %v", got)
+	}
+}
+
+func TestEmptyEntriesInATableKeepTheirPlaces(t *testing.T) {
+	if got := trimZeros([]int{0, 1, 0, 2, 0, 0}); len(got) != 4 || got[3] != 2 {
+		t.Errorf("got %v", got)
+	}
+	if got := trimZeros([]int{0, 0}); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestNamesArePatterns(t *testing.T) {
+	c := Config{Devices: []string{"mlx5_*", "rxe0"}}
+	for name, want := range map[string]bool{"mlx5_0": true, "rxe0": true, "rxe1": false, "": false} {
+		if c.names(name) != want {
+			t.Errorf("%q: %v", name, !want)
+		}
+	}
+	if none := (Config{}); !none.names("any") {
+		t.Error("without names a device is not wanted")
+	}
+}
+
+// It needs no device, and works where the kernel's modules are not even loaded.
+func TestProviderWithoutDevicesWatchesAndCloses(t *testing.T) {
+	leaktest.Check(t)
+	p := New(Config{Devices: []string{"no-such-device"}})
+	list, err := p.Devices(context.Background())
+	if err != nil || len(list) != 0 {
+		t.Fatalf("devices %v, %v", list, err)
+	}
+	w, err := p.Watch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.Next(context.Background()); !errors.Is(err, rdma.ErrClosed) {
+		t.Errorf("Next after Close: %v", err)
+	}
+	if _, err := p.Watch(); !errors.Is(err, rdma.ErrClosed) {
+		t.Errorf("Watch after Close: %v", err)
+	}
+}
+
+// connection is a pair of connected ends whose loops have stopped: the test owns both queues.
+type connection struct {
+	la, lb   *rdmatest.Loop
+	a, b     *rdmatest.End
+	src, dst rdma.Region
+	devA     *Device
+}
+
+func connect(t *testing.T) *connection {
+	addrA, addrB, _ := addresses(t)
+	p := testProvider(t)
+	c := &connection{devA: deviceAt(t, p, addrA)}
+	devB := deviceAt(t, p, addrB)
+	c.la = rdmatest.NewLoop(t, c.devA, rdma.CQConfig{Depth: 512})
+	c.lb = rdmatest.NewLoop(t, devB, rdma.CQConfig{Depth: 512})
+	cfg := rdma.QPConfig{SendDepth: 64, RecvDepth: 64, MaxSGE: 2}
+	c.a, c.b = c.la.NewEnd(cfg), c.lb.NewEnd(cfg)
+	svc := rdma.Service{Addr: netip.AddrPortFrom(addrB, 7100)}
+	l, err := devB.Listen(svc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c.a.Connect(rdma.ConnectParams{Local: addrA, Remote: svc})
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	req, err := l.Accept(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.b.Accept(req, nil)
+	c.a.Event(rdma.EventEstablished)
+	c.b.Event(rdma.EventEstablished)
+	c.src, c.dst = registered(t, c.devA), registered(t, devB)
+	return c
+}
+
+func registered(t *testing.T, d *Device) rdma.Region {
+	r, err := d.Register(make([]byte, 4096), rdma.RemoteWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// poll takes n completions, which must be good.
+func poll(t *testing.T, cq rdma.CQ, out []rdma.Completion, n int) {
+	for deadline := time.Now().Add(20 * time.Second); n > 0; {
+		got := cq.Poll(out)
+		for i := range out[:got] {
+			if out[i].Status != rdma.StatusOK {
+				t.Fatalf("%+v", out[i])
+			}
+		}
+		n -= got
+		if got == 0 && !cq.Arm() {
+			continue
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d completions are missing", n)
+		}
+	}
+}
+
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	c := connect(t)
+	c.la.Stop()
+	c.lb.Stop()
+	sge := func(r rdma.Region) []rdma.SGE { return []rdma.SGE{{Region: r, Len: 512}} }
+	recv := []rdma.Work{{ID: 1, Op: rdma.OpRecv, SGL: sge(c.dst)}}
+	send := []rdma.Work{
+		{ID: 2, Op: rdma.OpWrite, SGL: sge(c.src), RemoteAddr: c.dst.Addr(), RKey: c.dst.RKey()},
+		{ID: 3, Op: rdma.OpSend, Flags: rdma.Signaled, SGL: sge(c.src)},
+	}
+	out := make([]rdma.Completion, 16)
+	round := func() {
+		if _, err := c.b.QP.PostRecv(recv); err != nil {
+			t.Fatal(err)
+		}
+		c.lb.CQ().Flush()
+		if _, err := c.a.QP.PostSend(send); err != nil {
+			t.Fatal(err)
+		}
+		c.la.CQ().Flush()
+		poll(t, c.la.CQ(), out, 1)
+		poll(t, c.lb.CQ(), out, 1)
+	}
+	if n := testing.AllocsPerRun(500, round); n != 0 {
+		t.Errorf("%v allocations a round", n)
+	}
+}
+
+func TestDeviceThatDiesEndsItsConnections(t *testing.T) {
+	c := connect(t)
+	c.b.Receive(rdma.Work{ID: 7, Op: rdma.OpRecv})
+	c.a.Receive(rdma.Work{ID: 8, Op: rdma.OpRecv})
+	c.devA.die()
+	if got := c.a.Done(rdma.OpRecv, rdma.StatusFlushed); got.ID != 8 {
+		t.Errorf("completed %+v", got)
+	}
+	c.a.Event(rdma.EventDisconnected)
+	c.b.Done(rdma.OpRecv, rdma.StatusFlushed)
+	c.b.Event(rdma.EventDisconnected)
+}
+
+// A device that does not flush has its queue pair destroyed, and the work completes all the same.
+func TestWorkThatTheDeviceKeepsIsFlushedInTheEnd(t *testing.T) {
+	c := connect(t)
+	c.la.Stop()
+	q := c.a.QP.(*qp)
+	if _, err := q.PostRecv([]rdma.Work{{ID: 1, Op: rdma.OpRecv}, {ID: 2, Op: rdma.OpRecv}}); err != nil {
+		t.Fatal(err)
+	}
+	// What the device is made to believe is not there is never flushed by it.
+	q.c.rq.handed = q.c.rq.tail
+	q.dirty = false
+	q.cq.dirty = q.cq.dirty[:0]
+	if err := q.Disconnect(); err != nil {
+		t.Fatal(err)
+	}
+	if d := q.cq.Deadline(); d.IsZero() || time.Until(d) > flushTime {
+		t.Fatalf("deadline %v", d)
+	}
+	q.setDeadline(time.Now())
+	out := make([]rdma.Completion, 8)
+	n := q.cq.Poll(out)
+	if n != 3 || out[0].ID != 1 || out[1].ID != 2 || out[1].Status != rdma.StatusFlushed || out[2].Event != rdma.EventDisconnected {
+		t.Errorf("%d completions: %+v", n, out[:n])
+	}
+	if q.dev.counts.unflushed.Load() != 1 {
+		t.Error("it is not counted")
+	}
+}
+
+func TestServiceIDNeedsAnInfiniBandPortAndTheKernelsRange(t *testing.T) {
+	a, _, _ := addresses(t)
+	d := deviceAt(t, testProvider(t), a)
+	ports, err := d.Ports()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ports[0].Link == ib.LinkInfiniBand {
+		t.Skip("the device has InfiniBand ports")
+	}
+	for _, svc := range []rdma.Service{
+		{ID: serviceIB | 0x7777}, {ID: 0x505400fffe123456}, {ID: 0x106_0000 | 5555}, {ID: serviceIB | 1, Addr: netip.AddrPortFrom(a, 5555)},
+	} {
+		l, err := d.Listen(svc)
+		if !errors.Is(err, rdma.ErrInvalid) {
+			t.Errorf("%v: %v, want ErrInvalid", svc, err)
+		}
+		if err == nil {
+			l.Close()
+		}
+	}
+}

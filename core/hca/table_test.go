@@ -2,7 +2,9 @@ package hca
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/gosrpt/gosrpt/core/internal/leaktest"
 	"github.com/gosrpt/gosrpt/core/rdma"
@@ -89,6 +91,22 @@ func TestDeviceThatCannotBeServedIsTriedAgainAndSaysWhy(t *testing.T) {
 		t.Errorf("still said: %q", h[0].Problem)
 	}
 	_ = dev
+}
+
+// A renamed interface is a new device, which cannot have the addresses before the old one has let go of them.
+func TestDeviceThatWaitsForWhatAnotherHeldIsTriedWhenThatIsGone(t *testing.T) {
+	p, _ := subnet(t)
+	u := &user{refuse: map[string]error{"b": errors.New("its address is in use")}}
+	start(t, Config{Provider: p, User: u, Retry: time.Hour})
+	p.Add(portConfig("b", "fe80::4", 4))
+	until(t, "refused", func() bool { return u.heard("refuse b") })
+	u.mu.Lock()
+	u.refuse = nil
+	u.mu.Unlock()
+	if err := p.Remove("a"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "attached", func() bool { return u.heard("attach b") })
 }
 
 func TestCloseEndsAnAttachThatWaits(t *testing.T) {

@@ -132,7 +132,7 @@ func (ep *endpoint) leave(q *qp) {
 	if c := ep.conns[q.handle]; c != nil {
 		c.q = nil
 	}
-	_ = ep.disconnected(q.handle)
+	ep.hangUp(q.handle)
 }
 
 // usable keeps the addresses that a device can use, which for one that is not open yet may be all.

@@ -87,11 +87,13 @@ func (ep *endpoint) traffic(h cm.Handle) {
 func (ep *endpoint) disconnect(h cm.Handle) {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	_ = ep.disconnected(h)
+	ep.hangUp(h)
 }
 
-// disconnected is disconnect with the lock held. The error is no trouble: it has ended already.
-func (ep *endpoint) disconnected(h cm.Handle) error { return ep.step(cm.Disconnect{Conn: h}) }
+// hangUp is disconnect with the lock held.
+func (ep *endpoint) hangUp(h cm.Handle) {
+	_ = ep.step(cm.Disconnect{Conn: h}) // ErrUnknown: it has ended already
+}
 
 // disconnectAll ends every connection.
 func (ep *endpoint) disconnectAll() {

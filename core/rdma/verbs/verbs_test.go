@@ -34,10 +34,10 @@ func TestAddressesSurviveTheWayThroughC(t *testing.T) {
 }
 
 func TestEmptyEntriesInATableKeepTheirPlaces(t *testing.T) {
-	if got := trimZeros([]int{0, 1, 0, 2, 0, 0}); len(got) != 4 || got[3] != 2 {
+	if got := trimTable([]int{0, 1, 0, 2, 0, 0}); len(got) != 4 || got[3] != 2 {
 		t.Errorf("got %v", got)
 	}
-	if got := trimZeros([]int{0, 0}); len(got) != 0 {
+	if got := trimTable([]int{0, 0}); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}
 }

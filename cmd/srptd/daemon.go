@@ -201,6 +201,7 @@ func (d *daemon) targetConfig(plan ioctx.Plan) target.Config {
 	c := d.cfg
 	timing := conn.DefaultTiming()
 	timing.Probe, timing.Dead = c.Session.DeadPeer/3, c.Session.DeadPeer-c.Session.DeadPeer/3
+	timing.Task = c.Plugin.CallTimeout + 30*time.Second
 	cfg := target.Config{
 		Name: "srpt", Devices: d.devices, Services: d.services(), Identity: missingIdentity(),
 		PortIDs: []srp.PortID{srp.MakePortID(c.Target.IDExt, c.Target.IOCGUID)},

@@ -91,9 +91,20 @@ func (m *Machine) finishOps() {
 	}
 }
 
-// dropOps forgets the aborts on behalf of s, which does not wait for them any more.
+// dropOps forgets the aborts on behalf of s, which does not wait for them any more. The initiator is told that they failed, so
+// what they meant is answered after all.
 func (m *Machine) dropOps(s *slot) {
-	m.ops = slices.DeleteFunc(m.ops, func(o op) bool { return o.owned && o.owner == s.handle() })
+	m.ops = slices.DeleteFunc(m.ops, func(o op) bool {
+		if !o.owned || o.owner != s.handle() {
+			return false
+		}
+		for i := range m.slots {
+			if v := &m.slots[i]; o.means(v) && v.fate == fateVanish {
+				v.fate, v.status = fateStatus, statusTaskAborted
+			}
+		}
+		return true
+	})
 }
 
 func (m *Machine) finishOp(o *op) {

@@ -202,8 +202,8 @@ func (m *Machine) managed(s *slot, c srp.RspCode) {
 	m.answerTM(s, c)
 }
 
-// overdue answers a request that has taken too long. What it has begun goes on: commands that
-// it was to end still end without a response.
+// overdue answers a request that has taken too long. What it has begun goes on: commands that it
+// was to end still end early, but with a response, since nobody was told that they are gone.
 func (m *Machine) overdue(s *slot) {
 	if m.state != Live {
 		m.stats.Ignored++ // nobody hears the answer

@@ -31,6 +31,7 @@ type world struct {
 	sent     map[srp.Tag]int // requests sent and not answered, per tag
 	twice    map[srp.Tag]bool
 	vanished map[srp.Tag]bool
+	silent   int // requests that the driver never had and that ended without a word
 
 	posted  map[uint32]bool // receive buffers of the QP
 	inUse   map[uint32]bool // receive buffers of the Machine
@@ -337,6 +338,7 @@ func (w *world) release(a Action) {
 	w.watched = slices.DeleteFunc(w.watched, func(s Slot) bool { return s == a.Slot })
 	k := w.live[a.Slot]
 	if k == nil { // an overlapped or managing request that ends without a word
+		w.silent++
 		return
 	}
 	if k.handler || k.fetching || k.leasing || k.table.leasing || k.table.fetching {

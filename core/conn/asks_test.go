@@ -140,11 +140,12 @@ func TestInitiatorThatAnswersNothingLosesItsChannel(t *testing.T) {
 }
 
 // TestTaskManagementIsAnsweredInTime: by its handler or because of its own commands it takes too long, and has failed. What it has
-// begun still ends, without a response, and gives its credits back.
+// begun still ends, and since nobody was told that it has, with a status.
 func TestTaskManagementIsAnsweredInTime(t *testing.T) {
 	for _, stuck := range []string{"commands", "handler"} {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t)
+			g.timing.Task = 4 * time.Second
 			p := g.login(login{})
 			var kept *TaskManagement
 			g.run(func() {
@@ -159,7 +160,7 @@ func TestTaskManagementIsAnsweredInTime(t *testing.T) {
 			f := srp.TskMgmtFields{Tag: wireTag, Function: srp.FuncLUNReset}
 			p.send(f.Append(nil))
 			p.wantUnit("c1000000" + "00000001" + "0500010000000000" + "0000" + "01" + "00" + "00000000" + "00000000" + "00000000" + "00000004" + "00000005")
-			if d := time.Since(start); d != DefaultTiming().Task {
+			if d := time.Since(start); d != g.timing.Task {
 				t.Errorf("answered after %v", d)
 			}
 			f.Tag++ // another one may be asked for, and has a slot of its own
@@ -171,8 +172,9 @@ func TestTaskManagementIsAnsweredInTime(t *testing.T) {
 			}
 			if stuck == "commands" {
 				g.finishHeld(Result{})
-				p.wantUnit("81000000" + "00000001" + "0000000000000001")
-				p.send(srp.AppendCredRsp(nil, 1))
+				if r := p.rsp(7); r.Status() != 0x40 {
+					t.Errorf("status %02xh, want TASK ABORTED", r.Status())
+				}
 			} else {
 				g.run(func() { kept.Finish(srp.RspComplete) }) // too late to be told
 			}

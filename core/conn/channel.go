@@ -266,7 +266,8 @@ type Timing struct {
 	Dead time.Duration
 	// Ask is how long the initiator has to answer SRP_CRED_REQ and SRP_AER_REQ.
 	Ask time.Duration
-	// Task is how long task management may take before it has failed. Initiators give up on it after 5 seconds.
+	// Task is how long task management may take before it has failed: longer than a store may take for a command. Linux gives up
+	// after 5 seconds and then replaces the session, and would take a failure of ABORT TASK before that for success.
 	Task time.Duration
 	// Logout is how long an ending channel waits for SRP_T_LOGOUT to be acknowledged, and Drain how
 	// long it then waits for its work to end, before the queue pair is destroyed.
@@ -276,7 +277,7 @@ type Timing struct {
 // DefaultTiming finds a peer that has vanished within 30 seconds.
 func DefaultTiming() Timing {
 	return Timing{Establish: 30 * time.Second, Probe: 10 * time.Second, Dead: 20 * time.Second,
-		Ask: 20 * time.Second, Task: 4 * time.Second,
+		Ask: 20 * time.Second, Task: 90 * time.Second,
 		Logout: time.Second, Drain: 10 * time.Second}
 }
 

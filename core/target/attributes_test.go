@@ -106,7 +106,7 @@ func TestLUNFieldsOfEveryForm(t *testing.T) {
 }
 
 // TestResetThatTheStoreHoldsUpFailsInTime: the store does not give the buffers back, so the unit is not quiet, and the initiator is
-// told so before it gives up. When they come back nothing is answered twice, and every credit is there.
+// told so in the end. When they come back nothing is answered twice, and every credit is there.
 func TestResetThatTheStoreHoldsUpFailsInTime(t *testing.T) {
 	leaktest.Check(t)
 	g := newRig(t, func(g *rig) { g.cfg.Timing.Task = 100 * time.Millisecond })

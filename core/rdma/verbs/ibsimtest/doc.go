@@ -1,0 +1,9 @@
+// Package ibsimtest is an InfiniBand subnet for tests, simulated by Debian's ibsim, with Debian's opensm as its manager: three
+// adapters on a switch. A process takes part through a library that is loaded before libibumad's C library and gives it the
+// files of one adapter.
+//
+//	H0  a subnet manager    H1  our agent    H2  an initiator that asks, and another subnet manager
+//
+// The product's code on H1 and H2 is that of real adapters but for the wait for a datagram. What the simulation lacks: it has no
+// verbs device; its tables are made once, when a process starts; it loses the last 24 bytes of each datagram.
+package ibsimtest

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gosrpt/gosrpt/cmd/srptctl/internal/doctor"
 	"github.com/gosrpt/gosrpt/core/discover"
 	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/mad"
@@ -48,7 +49,7 @@ func (i infiniBand) subnet() (discover.Subnet, error) {
 	}
 	n := slices.IndexFunc(a.Ports, func(p verbs.UMADPort) bool { return p.Num == i.port })
 	if n < 0 {
-		return discover.Subnet{}, fmt.Errorf("--port %d: adapter %s has %d ports, and not that one", i.port, i.ca, len(a.Ports))
+		return discover.Subnet{}, fmt.Errorf("--port %d: adapter %s has %s, and not that one", i.port, i.ca, doctor.Plural(len(a.Ports), "port"))
 	}
 	p := a.Ports[n]
 	if p.Link == ib.LinkEthernet {

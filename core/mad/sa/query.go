@@ -73,7 +73,8 @@ func (q PathQuery) Append(dst []byte, tid uint32) []byte {
 // Parse returns the attribute data of the answer to the query sent with tid, a part of b. Errors wrap mad.ErrMismatch if b
 // is not that answer, which may still come; they are a *StatusError if the answer refuses the query.
 func (q PathQuery) Parse(b []byte, tid uint32) ([]byte, error) {
-	if len(b) != ib.MADSize {
+	// Administrators may leave out what follows the attribute (opensm does, where nobody fills it up).
+	if len(b) < HeaderSize || len(b) > ib.MADSize {
 		return nil, q.mismatch("it has %d bytes", len(b))
 	}
 	m := ib.MAD(b)

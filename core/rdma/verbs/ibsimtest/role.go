@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"testing"
 )
 
@@ -15,7 +16,7 @@ const roleEnv = "GOSRPT_TEST_NODE"
 // Role is what a process of a node does with its input. It ends with an error, or at the input's end.
 type Role func(context.Context, *bufio.Scanner) error
 
-// Play plays the role for which StartRole has started this process, in the test TestProcessOfANode, which has nothing else.
+// Play plays the role for which this process was started (Subnet.Role), in the test TestProcessOfANode, which has nothing else.
 func Play(t *testing.T, roles map[string]Role) {
 	t.Helper()
 	role := roles[os.Getenv(roleEnv)]
@@ -27,12 +28,17 @@ func Play(t *testing.T, roles map[string]Role) {
 	}
 }
 
-// StartRole starts this program in a role.
-func (s *Subnet) StartRole(node, role string, env ...string) *Program {
-	s.Helper()
+// Role is this program in a role, on a node.
+func (s *Subnet) Role(node, role string, env ...string) *exec.Cmd {
 	cmd := s.Command(node, "/proc/self/exe", "-test.run=^TestProcessOfANode$")
 	cmd.Env = append(append(cmd.Env, env...), roleEnv+"="+role)
-	return start(s.T, role+" on "+node, cmd)
+	return cmd
+}
+
+// StartRole starts it.
+func (s *Subnet) StartRole(node, role string, env ...string) *Program {
+	s.Helper()
+	return start(s.T, role+" on "+node, s.Role(node, role, env...))
 }
 
 // answer begins the lines that answer Ask.

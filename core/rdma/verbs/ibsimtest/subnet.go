@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// topology is three adapters on a switch.
+// topology is three adapters on a switch, and one without a cable.
 const topology = `Switch 8 "S0"
 [1] "H0"[1]
 [2] "H1"[1]
@@ -23,6 +23,8 @@ Hca 1 "H1"
 
 Hca 1 "H2"
 [1] "S0"[3]
+
+Hca 1 "H3"
 `
 
 // Subnet is the simulation.

@@ -30,11 +30,10 @@ type Program struct {
 	ended chan struct{}
 }
 
-// start starts a program in a directory of its own, where it may leave what it likes.
+// start starts a program.
 func start(t *testing.T, name string, cmd *exec.Cmd) *Program {
 	t.Helper()
 	p := &Program{T: t, name: name, cmd: cmd, lines: make(chan string, 1), ended: make(chan struct{})}
-	cmd.Dir = t.TempDir()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	r, w, err := os.Pipe()
 	if err != nil {

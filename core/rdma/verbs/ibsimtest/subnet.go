@@ -56,15 +56,17 @@ func New(t *testing.T) *Subnet {
 	}
 	s := &Subnet{T: t, preload: found[0], socket: fmt.Sprintf("gosrpt-%d-%d", os.Getpid(), time.Now().UnixNano())}
 	cmd := exec.Command("ibsim", "-s", net)
-	cmd.Env = append(os.Environ(), "IBSIM_SOCKNAME="+s.socket)
+	cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), "IBSIM_SOCKNAME="+s.socket)
 	s.Sim = start(t, "ibsim", cmd)
 	s.Sim.Says(t, "Network simulator ready")
 	return s
 }
 
-// Command is a program on a node, with its arguments.
+// Command is a program on a node, with its arguments. It has a directory of its own, where it may leave what it likes: the
+// simulation leaves its tables there if it is killed.
 func (s *Subnet) Command(node string, argv ...string) *exec.Cmd {
 	c := exec.Command(argv[0], argv[1:]...)
+	c.Dir = s.TempDir()
 	c.Env = append(os.Environ(), "IBSIM_SOCKNAME="+s.socket, "SIM_HOST="+node, "LD_PRELOAD="+s.preload)
 	return c
 }

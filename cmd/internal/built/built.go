@@ -3,7 +3,6 @@ package built
 
 import (
 	"debug/buildinfo"
-	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -39,9 +38,10 @@ func Of(path string) (Info, error) {
 
 // String is all of it, for the operator.
 func (i Info) String() string {
-	s := fmt.Sprintf("%s, providers: roce; without verbs", i.Go)
+	s := i.Go + ", providers: roce; without verbs"
 	if i.Verbs {
-		s = fmt.Sprintf("%s, providers: roce, verbs", i.Go)
+		// There is no provider yet that serves over verbs.
+		s = i.Go + ", providers: roce; with verbs for management datagrams"
 	}
 	if i.Version == "" {
 		return s

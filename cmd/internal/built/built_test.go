@@ -13,7 +13,7 @@ import (
 
 // What is read from an executable is what it says itself.
 func TestExecutableTellsWhetherItWasBuiltWithVerbs(t *testing.T) {
-	for tags, want := range map[string]string{"": "providers: roce; without verbs", "verbs": "providers: roce, verbs", "other verbs": "providers: roce, verbs"} {
+	for tags, want := range map[string]string{"": "providers: roce; without verbs", "verbs": "providers: roce; with verbs for management datagrams", "other verbs": "providers: roce; with verbs for management datagrams"} {
 		exe := filepath.Join(t.TempDir(), "program")
 		cmd := exec.Command("go", "build", "-trimpath", "-tags", tags, "-o", exe, "./testdata/program")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -70,10 +70,10 @@ func TestProgramsSayWhatTheyWereBuiltWith(t *testing.T) {
 		}
 		return built.Info{Go: "go1.27", Verbs: true}, nil
 	}
-	f.check("build", "ok srptctl: v1, go1.26, providers: roce, verbs", "ok srptd (pid 12): go1.27, providers: roce, verbs")
+	f.check("build", "ok srptctl: v1, go1.26, providers: roce; with verbs for management datagrams", "ok srptd (pid 12): go1.27, providers: roce; with verbs for management datagrams")
 	f.UID = 1000
 	f.BuildOf = func(string) (built.Info, error) { return built.Info{}, fs.ErrPermission }
-	f.check("build", "ok srptctl: v1, go1.26, providers: roce, verbs", "not checked srptd (pid 12): cannot be read without root: permission denied")
+	f.check("build", "ok srptctl: v1, go1.26, providers: roce; with verbs for management datagrams", "not checked srptd (pid 12): cannot be read without root: permission denied")
 	f = healthy(t)
 	f.Executable = func() string { return "" }
 	f.check("build", "ok srptctl: v1, go1.26, providers: roce; without verbs", "not checked srptd: it is not in the PATH, nor beside srptctl")

@@ -42,7 +42,7 @@ func openInfiniBand(ctx context.Context, from infiniBand, cfg discover.Config) (
 func (i infiniBand) subnet() (discover.Subnet, error) {
 	a, err := verbs.ReadUMADAdapter(i.ca)
 	if errors.Is(err, rdma.ErrInvalid) {
-		return discover.Subnet{}, fmt.Errorf("--ca %q: there is no such adapter; /sys/class/infiniband lists them: %w", i.ca, err)
+		return discover.Subnet{}, fmt.Errorf("--ca %q: there is no such adapter; those that there are: ls /sys/class/infiniband", i.ca)
 	}
 	if err != nil {
 		return discover.Subnet{}, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gosrpt/gosrpt/cmd/srptctl/internal/doctor"
 	"github.com/gosrpt/gosrpt/core/discover"
+	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/mad"
 	"github.com/gosrpt/gosrpt/core/rdma"
 )
@@ -47,6 +48,8 @@ type route struct {
 	to         rdma.MADAddr
 	// line makes the line that logs in to a service at the end of the route. The error says why there is none.
 	line func(mad.Controller, mad.Service) (string, error)
+	// silence ends the question of what may be the cause of silence, ", and does ...".
+	silence string
 	// close gives up what belongs to the route, the port included.
 	close func()
 }
@@ -54,14 +57,16 @@ type route struct {
 func discoverCommand(o *options) *cobra.Command {
 	f := &discoverFlags{}
 	c := &cobra.Command{
-		Use: "discover [--from ADDR|IFACE] ADDR...", Short: "ask targets on the network what they are, and print how to log in",
+		Use: "discover [--from ADDR|IFACE] ADDR... | discover --ca NAME [--port N] --lid LID|--gid GID", Short: "ask targets on the network what they are, and print how to log in",
 		Long: "Asks the discovery (Device Management) agent at each address, as an initiator on InfiniBand would, and prints for each\n" +
 			"SRP target port the line to write to the initiator's /sys/class/infiniband_srp/srp-<device>-<port>/add_target.\n" +
 			"Only such lines are written to the standard output. No daemon is needed.\n\n" +
 			"Addresses are asked over RoCEv2 in userspace. The answers come to UDP port 4791, so nobody else may use that port of the\n" +
-			"local address: neither srptd nor rdma_rxe. With --ca a port of an InfiniBand adapter asks, the agent at --lid or --gid.\n\n" +
+			"local address: neither srptd nor rdma_rxe. With --ca a port of an InfiniBand adapter asks, the agent at --lid or --gid; the\n" +
+			"subnet manager is asked for the path to it. That needs an srptctl with verbs (srptctl --version).\n\n" +
 			"Exit codes: 0 every address gave at least one line, 1 one did not, 2 wrong usage.",
-		Example: "  srptctl discover 10.0.0.2\n  srptctl discover --from eth1 -v 10.0.0.2 fe80::2%eth1\n  srptctl discover --ca mlx5_0 --port 1 --lid 7",
+		Example: "  srptctl discover 10.0.0.2\n  srptctl discover --from eth1 -v 10.0.0.2 fe80::2%eth1\n" +
+			"  srptctl discover --ca mlx5_0 --port 1 --lid 7\n  srptctl discover --ca mlx5_0 --gid fe80::2:c903:11:2234",
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
@@ -88,14 +93,36 @@ func (f *discoverFlags) check(args []string) error {
 	switch {
 	case f.timeout <= 0 || f.limit <= 0 || f.tries < 1:
 		return errors.New("--timeout, --limit and --tries are more than 0")
-	case f.ib.ca == "" && (f.ib.lid != 0 || f.ib.gid != ""):
-		return errors.New("--lid and --gid are asked from an InfiniBand port: name its adapter with --ca")
+	case f.ib.ca == "" && (f.ib.lid != 0 || f.ib.gid != "" || f.ib.port != 1):
+		return errors.New("--port, --lid and --gid are for an InfiniBand adapter: name it with --ca")
 	case f.ib.ca == "" && len(args) == 0:
 		return errors.New("discover takes the addresses to ask")
 	case f.ib.ca != "" && (len(args) != 0 || f.from != ""):
 		return errors.New("with --ca an agent is named by --lid or --gid, not by an address")
 	case f.ib.ca != "" && (f.ib.lid == 0) == (f.ib.gid == ""):
 		return errors.New("--ca goes with one of --lid and --gid")
+	}
+	if f.ib.ca == "" {
+		return nil
+	}
+	return f.ib.check()
+}
+
+func (i *infiniBand) check() error {
+	switch {
+	case i.port < 1 || i.port > 255:
+		return fmt.Errorf("--port %d: ports of an adapter are 1 to 255", i.port)
+	case i.gid == "" && !ib.LID(i.lid).IsUnicast():
+		return fmt.Errorf("--lid %d: LIDs of ports are 1 to 49151", i.lid)
+	case i.gid == "":
+		return nil
+	}
+	g, err := ib.ParseGID(i.gid)
+	if err == nil && (g.IsZero() || g[0] == 0xFF) {
+		err = errors.New("it is not the GID of a port")
+	}
+	if err != nil {
+		return fmt.Errorf("--gid %q: %w", i.gid, err)
 	}
 	return nil
 }
@@ -104,12 +131,12 @@ func (f *discoverFlags) run(ctx context.Context, o *options, c *cobra.Command, a
 	if err := f.check(args); err != nil {
 		return usageError{err}
 	}
-	routes, closeAll, err := f.open(ctx, args)
+	said := &narrator{w: c.ErrOrStderr(), verbose: f.verbose}
+	routes, closeAll, err := f.open(ctx, args, said.onTheWay)
 	defer closeAll()
 	if err != nil {
 		return err
 	}
-	said := &narrator{w: c.ErrOrStderr(), verbose: f.verbose}
 	found := make([]discovered, len(routes))
 	stop := said.watch(routes)
 	atOnce := make(chan struct{}, askedAtOnce)
@@ -127,7 +154,7 @@ func (f *discoverFlags) run(ctx context.Context, o *options, c *cobra.Command, a
 }
 
 // open opens a way to every agent. What closeAll closes is open even with an error.
-func (f *discoverFlags) open(ctx context.Context, args []string) (routes []route, closeAll func(), err error) {
+func (f *discoverFlags) open(ctx context.Context, args []string, trace func(discover.Step)) (routes []route, closeAll func(), err error) {
 	e := &ethernet{from: f.from, ends: map[netip.Addr]*end{}}
 	closeAll = func() {
 		for _, r := range routes {
@@ -136,7 +163,7 @@ func (f *discoverFlags) open(ctx context.Context, args []string) (routes []route
 		e.close()
 	}
 	if f.ib.ca != "" {
-		r, err := openInfiniBand(ctx, f.ib)
+		r, err := openInfiniBand(ctx, f.ib, f.asking(trace))
 		if err == nil {
 			routes = append(routes, r)
 		}
@@ -152,10 +179,15 @@ func (f *discoverFlags) open(ctx context.Context, args []string) (routes []route
 	return routes, closeAll, nil
 }
 
+// asking is how patiently somebody is asked.
+func (f *discoverFlags) asking(trace func(discover.Step)) discover.Config {
+	return discover.Config{Timeout: f.timeout, Tries: f.tries, Limit: f.limit, Trace: trace}
+}
+
 func (f *discoverFlags) ask(ctx context.Context, r *route, trace func(discover.Step)) discovered {
-	unit, stats, err := discover.Ask(ctx, discover.Config{
-		Port: r.port, To: r.to, Timeout: f.timeout, Tries: f.tries, Limit: f.limit, Trace: trace,
-	})
+	cfg := f.asking(trace)
+	cfg.Port, cfg.To = r.port, r.to
+	unit, stats, err := discover.Ask(ctx, cfg)
 	return describe(r, unit, stats, err)
 }
 

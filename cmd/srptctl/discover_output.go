@@ -78,7 +78,7 @@ func explain(r *route, err error) string {
 	case err == nil:
 		return ""
 	case errors.Is(err, discover.ErrSilent):
-		return fmt.Sprintf("%v; is a target there, does it answer discovery (srptctl fabric), and does no firewall between it and %s drop UDP port 4791?", err, r.from)
+		return fmt.Sprintf("%v; is a target there, does it answer discovery (srptctl fabric)%s?", err, r.silence)
 	}
 	return err.Error()
 }
@@ -124,6 +124,13 @@ func (n *narrator) about(i int, name string) func(discover.Step) {
 		if n.verbose && s.Event != discover.GivenUp { // that is the agent's error, and told in the end
 			n.say("%s: %v", name, s)
 		}
+	}
+}
+
+// onTheWay tells what is asked before there are routes.
+func (n *narrator) onTheWay(s discover.Step) {
+	if n.verbose && s.Event != discover.GivenUp { // that is the command's error
+		n.say("%v", s)
 	}
 }
 

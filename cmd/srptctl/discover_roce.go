@@ -60,6 +60,7 @@ func (e *ethernet) route(ctx context.Context, arg string) (route, error) {
 	}
 	return route{
 		name: remote.String(), from: local.String(), port: port, line: lineTo(remote), close: func() { _ = port.Close() },
+		silence: fmt.Sprintf(", and does no firewall between it and %s drop UDP port 4791", local),
 		to: rdma.MADAddr{QPN: ib.QPGeneralServices, HasGRH: true,
 			GRH: rdma.MADRoute{GID: ib.GID(remote.WithZone("").As16()), GIDIndex: n.gidIndex, HopLimit: 64}},
 	}, nil

@@ -10,6 +10,9 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gosrpt/gosrpt/cmd/internal/built"
+	"github.com/gosrpt/gosrpt/core/admin"
 )
 
 // Exit codes.
@@ -52,6 +55,7 @@ func newRoot() *cobra.Command {
 	o := &options{}
 	root := &cobra.Command{
 		Use:           "srptctl",
+		Version:       built.Own(admin.Version).String(),
 		Short:         "operate a gosrpt target",
 		SilenceUsage:  true,
 		SilenceErrors: true,

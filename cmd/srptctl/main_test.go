@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/gosrpt/gosrpt/cmd/internal/built"
 	"github.com/gosrpt/gosrpt/core/admin"
 	"github.com/gosrpt/gosrpt/core/admin/adminpb"
 )
@@ -192,5 +193,14 @@ func TestLoopbackInitiatorTakesAnotherAddressThanTheTarget(t *testing.T) {
 	cfg, err := f.target(t.Context(), &options{output: "text"})
 	if err != nil || cfg.Local == cfg.Remote.Addr() {
 		t.Errorf("from %v to %v, %v", cfg.Local, cfg.Remote, err)
+	}
+}
+
+func TestVersionSaysWhatTheCommandWasBuiltWith(t *testing.T) {
+	want := "srptctl version " + built.Own(admin.Version).String() + "\n"
+	for _, arg := range []string{"version", "--version"} {
+		if out, err := ctl(t, arg); err != nil || out != want {
+			t.Errorf("%s: %q, %v", arg, out, err)
+		}
 	}
 }

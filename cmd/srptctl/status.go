@@ -13,7 +13,6 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	"github.com/gosrpt/gosrpt/core/admin"
 	"github.com/gosrpt/gosrpt/core/admin/adminpb"
 )
 
@@ -172,8 +171,8 @@ func connectInfoCommand(o *options) *cobra.Command {
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "print the version", Args: noArgs,
-		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), "srptctl", admin.Version) },
+		Use: "version", Short: "print the version, and what it was built with", Args: noArgs,
+		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), "srptctl version", c.Root().Version) },
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/gosrpt/gosrpt/cmd/internal/built"
+	"github.com/gosrpt/gosrpt/core/admin"
 	"github.com/gosrpt/gosrpt/core/config"
 	"github.com/gosrpt/gosrpt/core/pluginhost"
 )
@@ -55,7 +57,7 @@ func newRoot() *cobra.Command {
 	var file string
 	root := &cobra.Command{
 		Use: "srptd", Short: "SCSI RDMA Protocol target daemon",
-		Version: version(), SilenceUsage: true, SilenceErrors: true, Args: noArgs,
+		Version: built.Own(admin.Version).String(), SilenceUsage: true, SilenceErrors: true, Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := config.Load(file, c.Flags())
 			if err != nil {

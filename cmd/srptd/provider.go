@@ -8,7 +8,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/gosrpt/gosrpt/core/admin"
 	"github.com/gosrpt/gosrpt/core/config"
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/rdma/roce"
@@ -42,6 +41,3 @@ func newRoCE(cfg *config.Config, log hclog.Logger) rdma.Provider {
 }
 
 func providerNames() string { return strings.Join(slices.Sorted(maps.Keys(makers())), ", ") }
-
-// version is what --version says.
-func version() string { return fmt.Sprintf("%s (RDMA providers: %s)", admin.Version, providerNames()) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/gosrpt/gosrpt/cmd/internal/built"
 	"github.com/gosrpt/gosrpt/core/config"
 )
 
@@ -30,8 +31,8 @@ func TestEveryProviderThatIsBuiltInIsMadeUnderItsName(t *testing.T) {
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
-		if !strings.Contains(version(), name) {
-			t.Errorf("version %q does not name %s", version(), name)
+		if v := built.Own("").String(); !strings.Contains(v, name) {
+			t.Errorf("version %q does not name %s", v, name)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/mad"
+	"github.com/gosrpt/gosrpt/core/mad/sa"
 	"github.com/gosrpt/gosrpt/core/rdma"
 )
 
@@ -42,6 +43,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// bound ends ctx at the limit.
+func (c Config) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.Limit, fmt.Errorf("%w, %v", ErrLimit, c.Limit))
+}
+
 // Stats counts what a discovery took.
 type Stats struct {
 	// Queries were asked, by Sent datagrams: more if some were lost.
@@ -54,9 +60,9 @@ type Stats struct {
 // found until then is returned with the error, an *Error. Controllers that could not be read have their own in mad.Found.
 func Ask(ctx context.Context, cfg Config) (mad.Unit, Stats, error) {
 	cfg = cfg.withDefaults()
-	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Limit, fmt.Errorf("%w, %v", ErrLimit, cfg.Limit))
+	ctx, cancel := cfg.bound(ctx)
 	defer cancel()
-	a := asker{cfg: cfg, in: make([]byte, rdma.MADBufferSize), out: make([]byte, 0, ib.MADSize)}
+	a := newAsker(cfg)
 	var d mad.Discovery
 	for q, more := d.Next(); more; q, more = d.Next() {
 		data, err := a.exchange(ctx, q)
@@ -72,15 +78,28 @@ func Ask(ctx context.Context, cfg Config) (mad.Unit, Stats, error) {
 
 // isAnswer tells whether the agent is the reason that there are no data: it refuses the query, or says nothing.
 func isAnswer(err error) bool {
-	var refused *mad.StatusError
-	return errors.Is(err, ErrSilent) || errors.As(err, &refused)
+	_, refused := refusal(err)
+	return refused || errors.Is(err, ErrSilent)
+}
+
+// refusal returns the status with which a query was refused.
+func refusal(err error) (ib.Status, bool) {
+	var dm *mad.StatusError
+	var path *sa.StatusError
+	switch {
+	case errors.As(err, &dm):
+		return dm.Status, true
+	case errors.As(err, &path):
+		return path.Status, true
+	}
+	return 0, false
 }
 
 // asker is one discovery.
 type asker struct {
 	cfg   Config
 	stats Stats
-	query mad.Query // the open one
+	query Query // the open one
 	tid   uint32
 	try   int
 	begin time.Time // of the try
@@ -88,8 +107,12 @@ type asker struct {
 	out   []byte
 }
 
+func newAsker(cfg Config) *asker {
+	return &asker{cfg: cfg, in: make([]byte, rdma.MADBufferSize), out: make([]byte, 0, ib.MADSize)}
+}
+
 // exchange sends a query until it is answered, and returns the attribute's data, which are valid until the next one.
-func (a *asker) exchange(ctx context.Context, q mad.Query) ([]byte, error) {
+func (a *asker) exchange(ctx context.Context, q Query) ([]byte, error) {
 	a.query, a.tid = q, rand.Uint32()
 	a.stats.Queries++
 	var busy error
@@ -165,8 +188,8 @@ func (a *asker) read(b []byte, from rdma.MADAddr) ([]byte, error) {
 
 // isBusy tells whether the agent asks to be asked again.
 func isBusy(err error) bool {
-	var refused *mad.StatusError
-	return errors.As(err, &refused) && refused.Status == ib.StatusBusy
+	status, refused := refusal(err)
+	return refused && status == ib.StatusBusy
 }
 
 // isPeer tells whether a datagram comes from where the query went.

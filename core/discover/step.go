@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gosrpt/gosrpt/core/mad"
+	"github.com/gosrpt/gosrpt/core/mad/sa"
 )
 
 // Sentinels that an Error wraps, besides those of package rdma.
@@ -16,9 +16,19 @@ var (
 	ErrLimit = errors.New("the discovery takes longer than its limit")
 )
 
+// Query is what is asked with one datagram: a mad.Query or an sa.PathQuery.
+type Query interface {
+	fmt.Stringer
+	// Append appends the request, ib.MADSize bytes. Its transaction id ends in tid.
+	Append(dst []byte, tid uint32) []byte
+	// Parse returns the data of the answer to the request with tid, a part of b. Errors wrap mad.ErrMismatch if b is not that
+	// answer.
+	Parse(b []byte, tid uint32) ([]byte, error)
+}
+
 // Error says which query could not be put, or was not answered.
 type Error struct {
-	Query mad.Query
+	Query Query
 	// To is the agent's address.
 	To string
 	// Err is the cause.
@@ -26,7 +36,14 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("device management: %v to %s: %v", e.Query, e.To, e.Err)
+	return fmt.Sprintf("%s: %v to %s: %v", className(e.Query), e.Query, e.To, e.Err)
+}
+
+func className(q Query) string {
+	if _, path := q.(sa.PathQuery); path {
+		return "subnet administration"
+	}
+	return "device management"
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -40,7 +57,7 @@ const (
 	Sent Event = iota
 	// Strange: a datagram came that is no answer; Err says why. The wait goes on.
 	Strange
-	// Answered: the agent answered, or refused with the mad.StatusError in Err.
+	// Answered: the agent answered, or refused with the StatusError of its class in Err.
 	Answered
 	// GivenUp: no try was answered.
 	GivenUp
@@ -48,7 +65,7 @@ const (
 
 // Step is one step of a discovery.
 type Step struct {
-	Query mad.Query
+	Query Query
 	// Try counts from 1.
 	Try   int
 	Event Event

@@ -33,6 +33,7 @@ var table = []rule{
 	{path: "core/srp", pure: true, stdOnly: true},
 	{path: "core/scsi", pure: true, stdOnly: true},
 	{path: "core/mad", pure: true, stdOnly: true, allow: []string{"core/ib"}},
+	{path: "core/mad/sa", pure: true, stdOnly: true, allow: []string{"core/mad", "core/ib"}},
 	{path: "core/config"},
 	{path: "sdk/backstore", stdOnly: true},
 	{path: "sdk/auth", stdOnly: true},
@@ -52,13 +53,14 @@ var table = []rule{
 	{path: "core/rdma/async", stdOnly: true, allow: []string{"core/rdma"}},
 	{path: "core/rdma/roce", allow: []string{"core/rdma", "core/rdma/madmux", "core/rdma/async", "core/ib", "core/rdma/roce/..."}},
 	{path: "core/rdma/verbs", allow: []string{"core/rdma", "core/rdma/async", "core/ib"}},
+	{path: "core/rdma/verbs/ibsimtest", stdOnly: true, allow: []string{"core/ib"}},
 	{path: "core/store", stdOnly: true, allow: []string{"sdk/backstore"}},
 	{path: "core/store/storetest", stdOnly: true, allow: []string{"core/store", "sdk/backstore"}},
 	{path: "core/ioctx", allow: []string{"core/rdma", "sdk/ioctx"}},
 
 	// Level 2: engine.
 	{path: "core/hca", allow: []string{"core/rdma", "core/ib", "core/mad"}},
-	{path: "core/discover", stdOnly: true, allow: []string{"core/rdma", "core/ib", "core/mad"}},
+	{path: "core/discover", stdOnly: true, allow: []string{"core/rdma", "core/ib", "core/mad", "core/mad/sa"}},
 	{path: "core/initiator", allow: []string{"core/rdma", "core/srp", "core/ib"}},
 	{path: "core/lu", allow: []string{"core/scsi", "core/lu/reserve", "core/store", "sdk/backstore"}},
 	{path: "core/conn", allow: []string{"core/srp", "core/channel", "core/nexus", "core/rdma", "core/ioctx"}},

@@ -14,6 +14,7 @@ import (
 	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/rdma/async"
+	"github.com/gosrpt/gosrpt/core/rdma/verbs/ibsimtest"
 )
 
 // simAdapter is the adapter of the simulation. Its datagrams are the product's; what it lacks is here: the simulation makes the kernel's
@@ -40,21 +41,19 @@ func newSimAdapter() (*simAdapter, error) {
 	}
 	a := &simAdapter{name: list[0].Name, guid: list[0].NodeGUID, port: list[0].Ports[0].GUID, waiting: map[uint32]chan []byte{},
 		smps: map[ib.Class]rdma.MADPort{}}
-	// The simulation hands requests to those alone that say that they are subnet managers, and then other managers ask whether they are.
-	// Without an answer opensm would wait for ever, and a class that nobody has registered ends the process.
 	for _, class := range []ib.Class{ib.ClassSubnLID, ib.ClassSubnDR} {
 		p, err := OpenUMAD(a.name, 1, rdma.MADConfig{Class: class, Version: 1, Methods: []ib.Method{ib.MethodGet, ib.MethodSet}})
 		if err != nil {
 			return nil, err
 		}
 		a.smps[class] = p
-		go a.serve(p, class)
+		go a.serve(p)
 	}
 	return a, nil
 }
 
-// serve takes answers to query, and tells managers that there is none here (IBTA vol 1, 14.2.5.13).
-func (a *simAdapter) serve(p rdma.MADPort, class ib.Class) {
+// serve takes answers to query, and tells managers that there is none here.
+func (a *simAdapter) serve(p rdma.MADPort) {
 	b := make([]byte, rdma.MADBufferSize)
 	for {
 		n, from, err := p.Receive(context.Background(), b)
@@ -70,12 +69,7 @@ func (a *simAdapter) serve(p rdma.MADPort, class ib.Class) {
 			a.arrived(m)
 			continue
 		}
-		m.SetMethod(ib.MethodGetResp)
-		if class == ib.ClassSubnDR {
-			m.SetStatus(0x8000) // on its way back (IBTA vol 1, 14.2.1.2)
-		}
-		clear(m[64:128])
-		binary.BigEndian.PutUint64(m[64:], uint64(a.port))
+		ibsimtest.NoManager(m, a.port)
 		if err := p.Send(from, m); err != nil {
 			fmt.Println("no answer to a manager:", err)
 		}
@@ -118,7 +112,7 @@ func (a *simAdapter) get(class ib.Class, to ib.LID, attr uint16) ([]byte, error)
 	select {
 	case data := <-c:
 		return data, nil
-	case <-time.After(patience):
+	case <-time.After(ibsimtest.Patience):
 		return nil, fmt.Errorf("no answer of LID %d about attribute %04x", to, attr)
 	}
 }

@@ -5,7 +5,6 @@ package verbs
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -23,28 +22,11 @@ import (
 	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/mad"
 	"github.com/gosrpt/gosrpt/core/rdma"
+	"github.com/gosrpt/gosrpt/core/rdma/verbs/ibsimtest"
 )
 
-// roleEnv makes this program a process of a node in a simulated subnet.
-const roleEnv = "GOSRPT_TEST_NODE"
-
-var roles = map[string]func(context.Context, *bufio.Scanner) error{"agent": agentRole, "asker": askerRole, "list": listRole}
-
 func TestProcessOfANode(t *testing.T) {
-	role := roles[os.Getenv(roleEnv)]
-	if role == nil {
-		t.Skip("only run by TestAgentOnASubnet")
-	}
-	if err := role(context.Background(), bufio.NewScanner(os.Stdin)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// writeReply answers a line of input.
-func writeReply(v any) error {
-	b, err := json.Marshal(v)
-	fmt.Println(answer + string(b))
-	return err
+	ibsimtest.Play(t, map[string]ibsimtest.Role{"agent": agentRole, "asker": askerRole, "list": listRole})
 }
 
 // controllers are what the agent answers for. There are no more services because the simulation loses the last 24 bytes of each datagram,
@@ -100,7 +82,7 @@ func agentRole(ctx context.Context, in *bufio.Scanner) error {
 				return err
 			}
 		}
-		if err := writeReply(stateOf(table, dev)); err != nil {
+		if err := ibsimtest.Reply(stateOf(table, dev)); err != nil {
 			return err
 		}
 	}
@@ -129,7 +111,7 @@ func listRole(context.Context, *bufio.Scanner) error {
 	if err != nil {
 		return err
 	}
-	return writeReply(list)
+	return ibsimtest.Reply(list)
 }
 
 // askerRole asks other nodes. Its input: "discover", "refusals" or "thousand", and a LID. The answer is "", or what was wrong.
@@ -152,7 +134,7 @@ func askerRole(ctx context.Context, in *bufio.Scanner) error {
 		a := &asker{port: p, to: rdma.MADAddr{LID: ib.LID(n), QPN: ib.QPGeneralServices}}
 		err = map[string]func(context.Context) error{"discover": a.discovers, "refusals": a.isRefused,
 			"thousand": a.isAnsweredOften}[what](ctx)
-		if err := writeReply(fmt.Sprint(errors.Join(err))); err != nil {
+		if err := ibsimtest.Reply(fmt.Sprint(errors.Join(err))); err != nil {
 			return err
 		}
 	}

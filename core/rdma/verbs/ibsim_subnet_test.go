@@ -12,13 +12,14 @@ import (
 
 	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/rdma"
+	"github.com/gosrpt/gosrpt/core/rdma/verbs/ibsimtest"
 )
 
 // lab is the subnet of TestAgentOnASubnet: each of its parts goes on where the one before has left it.
 type lab struct {
-	*subnet
-	agent, asker    *program
-	primary, backup *program
+	*ibsimtest.Subnet
+	agent, asker    *ibsimtest.Program
+	primary, backup *ibsimtest.Program
 }
 
 // TestAgentOnASubnet is what a real subnet manager does to a port, and that the agent there can be found after each of it, within answerBound
@@ -27,8 +28,8 @@ type lab struct {
 // The simulation has no verbs device, so nobody tells of events: LID, SM and state changes are noticed at the port and told as an adapter's
 // driver does (simAdapter), client reregistration and GID changes come from the test alone.
 func TestAgentOnASubnet(t *testing.T) {
-	l := &lab{subnet: newSubnet(t)}
-	l.agent = l.role("H1", "agent", "SIM_SET_ISSM=1") // before any manager asks
+	l := &lab{Subnet: ibsimtest.New(t)}
+	l.agent = l.StartRole("H1", "agent", "SIM_SET_ISSM=1") // before any manager asks
 	for _, c := range []struct {
 		name string
 		f    func(*lab, *testing.T)
@@ -54,9 +55,9 @@ func TestAgentOnASubnet(t *testing.T) {
 // state waits for a state of the agent's port.
 func (l *lab) state(t *testing.T, what string, ok func(node) bool) (n node) {
 	t.Helper()
-	waitUntil(t, what, func() bool {
+	ibsimtest.WaitUntil(t, what, func() bool {
 		n = node{}
-		l.agent.ask(t, &n, "state")
+		l.agent.Ask(t, &n, "state")
 		return ok(n)
 	})
 	return n
@@ -71,11 +72,11 @@ func inOrder(n node) bool {
 func (l *lab) found(t *testing.T, lid ib.LID) {
 	t.Helper()
 	var wrong string
-	if l.asker.ask(t, &wrong, "discover %d", lid); wrong != noError {
+	if l.asker.Ask(t, &wrong, "discover %d", lid); wrong != noError {
 		t.Error(wrong)
 	}
 	var n node
-	if l.agent.ask(t, &n, "state"); n.Registrations != 1 || !n.Discovery || n.Failed != 0 || n.LID != lid {
+	if l.agent.Ask(t, &n, "state"); n.Registrations != 1 || !n.Discovery || n.Failed != 0 || n.LID != lid {
 		t.Errorf("%+v", n)
 	}
 }
@@ -96,29 +97,29 @@ func (l *lab) withoutManager(t *testing.T) {
 }
 
 func (l *lab) getsLID(t *testing.T) {
-	l.primary = l.manager(smConfig{node: "H0", priority: 10})
+	l.primary = l.StartManager(ibsimtest.Manager{Node: "H0", Priority: 10})
 	l.state(t, "the port has a LID, and told so", func(n node) bool {
 		return inOrder(n) && n.heard(rdma.AsyncPortActive) && n.heard(rdma.AsyncLIDChange) && n.heard(rdma.AsyncSMChange)
 	})
 }
 
 func (l *lab) answers(t *testing.T) {
-	l.asker = l.role("H2", "asker")
+	l.asker = l.StartRole("H2", "asker")
 	l.found(t, l.state(t, "the port is in order", inOrder).LID)
 }
 
 func (l *lab) refuses(t *testing.T) {
 	var wrong string
-	if l.asker.ask(t, &wrong, "refusals %d", l.state(t, "the port is in order", inOrder).LID); wrong != noError {
+	if l.asker.Ask(t, &wrong, "refusals %d", l.state(t, "the port is in order", inOrder).LID); wrong != noError {
 		t.Error(wrong)
 	}
 }
 
 func (l *lab) lists(t *testing.T) {
 	n := l.state(t, "the port is in order", inOrder)
-	p := l.role("H1", "list")
+	p := l.StartRole("H1", "list")
 	var list []UMADAdapter
-	p.ask(t, &list, "")
+	p.Ask(t, &list, "")
 	if len(list) != 1 || len(list[0].Ports) != 1 || list[0].NodeGUID == 0 {
 		t.Fatalf("%+v", list)
 	}
@@ -135,16 +136,16 @@ func (l *lab) lists(t *testing.T) {
 // handover is case B07's first step: the master is killed. The other manager has stood by, and keeps the LIDs.
 func (l *lab) handover(t *testing.T) {
 	before := l.state(t, "the port is in order", inOrder)
-	l.backup = l.manager(smConfig{node: "H2", priority: 1})
-	l.backup.says(t, "Entering STANDBY state")
+	l.backup = l.StartManager(ibsimtest.Manager{Node: "H2", Priority: 1})
+	l.backup.Says(t, "Entering STANDBY state")
 	// What the one has asked the other has to be answered first: in the simulation a request never times out. The manager that
 	// stands by is stopped, so that it asks no more; then the master answers what it was asked before us.
-	l.backup.signal(t, syscall.SIGSTOP)
-	waitUntil(t, "the manager that stands by is stopped", l.backup.stopped)
-	l.agent.ask(t, &node{}, "manager %d", before.SMLID)
-	l.primary.kill()
-	l.backup.signal(t, syscall.SIGCONT)
-	l.backup.says(t, "Entering MASTER state")
+	l.backup.Signal(t, syscall.SIGSTOP)
+	ibsimtest.WaitUntil(t, "the manager that stands by is stopped", l.backup.Stopped)
+	l.agent.Ask(t, &node{}, "manager %d", before.SMLID)
+	l.primary.Kill()
+	l.backup.Signal(t, syscall.SIGCONT)
+	l.backup.Says(t, "Entering MASTER state")
 	after := l.state(t, "the port has another SM", func(n node) bool { return inOrder(n) && n.SMLID != before.SMLID })
 	if after.LID != before.LID {
 		t.Errorf("LID %d became %d", before.LID, after.LID)
@@ -155,10 +156,10 @@ func (l *lab) handover(t *testing.T) {
 // lidChange is a new manager that gives the port another LID.
 func (l *lab) lidChange(t *testing.T) {
 	before := l.state(t, "the port is in order", inOrder)
-	l.backup.kill()
+	l.backup.Kill()
 	const lid = 40
-	l.primary = l.manager(smConfig{node: "H0", priority: 10, lids: map[string]int{before.GUID.String(): lid}})
-	l.primary.says(t, "Entering MASTER state")
+	l.primary = l.StartManager(ibsimtest.Manager{Node: "H0", Priority: 10, LIDs: map[string]int{before.GUID.String(): lid}})
+	l.primary.Says(t, "Entering MASTER state")
 	after := l.state(t, "the port has the new LID", func(n node) bool { return inOrder(n) && n.LID == lid })
 	if after.SMLID == before.SMLID {
 		t.Errorf("the SM is still at LID %d", after.SMLID)
@@ -168,12 +169,12 @@ func (l *lab) lidChange(t *testing.T) {
 
 func (l *lab) bounce(t *testing.T) {
 	before := l.state(t, "the port is in order", inOrder)
-	l.sim.write(t, `Unlink "H1"[1]`)
+	l.Sim.Write(t, `Unlink "H1"[1]`)
 	down := l.state(t, "the port is down", func(n node) bool { return n.State == ib.PortDown })
 	if down.LID != 0 || down.SMLID != 0 || down.Registrations != 1 {
 		t.Errorf("with the link down: %+v", down)
 	}
-	l.sim.write(t, `ReLink "H1"[1]`)
+	l.Sim.Write(t, `ReLink "H1"[1]`)
 	after := l.state(t, "the port is up again", inOrder)
 	if after.LID != before.LID {
 		t.Errorf("LID %d became %d", before.LID, after.LID)
@@ -183,7 +184,7 @@ func (l *lab) bounce(t *testing.T) {
 
 func (l *lab) reregister(t *testing.T) {
 	before := l.state(t, "the port is in order", inOrder)
-	l.agent.ask(t, &node{}, "event %d", rdma.AsyncClientReregister)
+	l.agent.Ask(t, &node{}, "event %d", rdma.AsyncClientReregister)
 	after := l.state(t, "handled", func(n node) bool { return n.heard(rdma.AsyncClientReregister) })
 	if after.Reads <= before.Reads {
 		t.Errorf("the port was not read again: %d and %d readings", before.Reads, after.Reads)
@@ -199,7 +200,7 @@ func (l *lab) storm(t *testing.T) {
 	storm := slices.Repeat(kinds, 100)
 	rand.Shuffle(len(storm), func(i, j int) { storm[i], storm[j] = storm[j], storm[i] })
 	for _, k := range append(storm, rdma.AsyncPortActive) {
-		l.agent.ask(t, &node{}, "event %d", k)
+		l.agent.Ask(t, &node{}, "event %d", k)
 	}
 	after := l.state(t, "the port is in order", inOrder)
 	if after.LID != before.LID || after.SMLID != before.SMLID {
@@ -212,7 +213,7 @@ func (l *lab) storm(t *testing.T) {
 func (l *lab) many(t *testing.T) {
 	before := l.state(t, "the port is in order", inOrder)
 	var wrong string
-	if l.asker.ask(t, &wrong, "thousand %d", before.LID); wrong != noError {
+	if l.asker.Ask(t, &wrong, "thousand %d", before.LID); wrong != noError {
 		t.Error(wrong)
 	}
 	after := l.state(t, "the answers are counted", func(n node) bool { return n.Answered >= before.Answered+1000 })

@@ -27,6 +27,8 @@ type UMADPort struct {
 	rdma.Port
 	// Rate is in Gbit/s.
 	Rate int
+	// SMSL is the service level on which the subnet's manager is reached.
+	SMSL uint8
 	// Capabilities is the port's CapabilityMask (IBTA vol 1, 14.2.5.6). Initiators that look for targets ask ports with bit 19,
 	// IsDeviceManagementSupported, alone; the kernel lets no process set it.
 	Capabilities uint32

@@ -229,7 +229,7 @@ func umadAdapter(name string) (UMADAdapter, error) {
 
 func umadPortOf(p *C.umad_port_t) UMADPort {
 	guid, state := ib.GUID(C.umad_be64(p.port_guid)), ib.PortState(p.state)
-	port := UMADPort{Rate: int(p.rate), Capabilities: uint32(C.umad_be32(p.capmask)), Port: rdma.Port{
+	port := UMADPort{Rate: int(p.rate), SMSL: uint8(p.sm_sl), Capabilities: uint32(C.umad_be32(p.capmask)), Port: rdma.Port{
 		Num: int(p.portnum), GUID: guid, State: state, Active: state == ib.PortActive, Link: umadLink(C.GoString(&p.link_layer[0])),
 		LID: ib.LID(p.base_lid), SMLID: ib.LID(p.sm_lid), LMC: uint8(p.lmc),
 		GIDs: []ib.GID{ib.MakeGID(uint64(C.umad_be64(p.gid_prefix)), guid)}}}

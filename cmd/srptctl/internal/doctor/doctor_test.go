@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gosrpt/gosrpt/cmd/internal/built"
 	"github.com/gosrpt/gosrpt/core/config"
 )
 
@@ -54,7 +55,7 @@ func TestSickHostIsToldWhatMendsIt(t *testing.T) {
 
 func TestFindingsAreToBeHadAsJSON(t *testing.T) {
 	b, err := json.Marshal(Run(t.Context(), healthy(t).Host)[0])
-	if want := `{"level":"ok","check":"build","subject":"srptctl","what":"v1, go1.26, providers: roce; without verbs"}`; err != nil || string(b) != want {
+	if want := `{"level":"ok","check":"build","subject":"srptctl","what":"v1, go1.26, RDMA providers: roce (built without verbs)"}`; err != nil || string(b) != want {
 		t.Errorf("%s, %v", b, err)
 	}
 }
@@ -63,19 +64,19 @@ func TestProgramsSayWhatTheyWereBuiltWith(t *testing.T) {
 	f := healthy(t)
 	f.Build.Verbs = true
 	f.runs(12)
-	f.BuildOf = func(path string) (Build, error) {
+	f.BuildOf = func(path string) (built.Info, error) {
 		if path != "/proc/12/exe" {
-			return Build{}, errBoom
+			return built.Info{}, errBoom
 		}
-		return Build{Go: "go1.27", Verbs: true}, nil
+		return built.Info{Go: "go1.27", Verbs: true}, nil
 	}
-	f.check("build", "ok srptctl: v1, go1.26, providers: roce, verbs", "ok srptd (pid 12): go1.27, providers: roce, verbs")
+	f.check("build", "ok srptctl: v1, go1.26, RDMA providers: roce, verbs", "ok srptd (pid 12): go1.27, RDMA providers: roce, verbs")
 	f.UID = 1000
-	f.BuildOf = func(string) (Build, error) { return Build{}, fs.ErrPermission }
-	f.check("build", "ok srptctl: v1, go1.26, providers: roce, verbs", "not checked srptd (pid 12): cannot be read without root: permission denied")
+	f.BuildOf = func(string) (built.Info, error) { return built.Info{}, fs.ErrPermission }
+	f.check("build", "ok srptctl: v1, go1.26, RDMA providers: roce, verbs", "not checked srptd (pid 12): cannot be read without root: permission denied")
 	f = healthy(t)
 	f.Executable = func() string { return "" }
-	f.check("build", "ok srptctl: v1, go1.26, providers: roce; without verbs", "not checked srptd: it is not in the PATH, nor beside srptctl")
+	f.check("build", "ok srptctl: v1, go1.26, RDMA providers: roce (built without verbs)", "not checked srptd: it is not in the PATH, nor beside srptctl")
 }
 
 func TestOldKernelIsToldWhatItLacks(t *testing.T) {
@@ -195,10 +196,10 @@ func TestThisHostCanBeExamined(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := buildOf(exe); err != nil || !strings.HasPrefix(b.Go, "go") {
+	if b, err := built.Of(exe); err != nil || !strings.HasPrefix(b.Go, "go") {
 		t.Error(b, err)
 	}
-	if _, err := buildOf("/dev/null"); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, err := built.Of("/dev/null"); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gosrpt/gosrpt/cmd/internal/built"
 	"github.com/gosrpt/gosrpt/core/config"
 )
 
@@ -42,12 +43,12 @@ func healthy(t *testing.T) *fake {
 		{Name: "eth0", Kind: "device", MTU: 9000, Up: true, Carrier: true, Addrs: addrsOf("10.0.0.2/24", "fe80::2/64")},
 	}
 	f.Host = &Host{
-		Root: t.TempDir(), Build: Build{Version: "v1", Go: "go1.26"},
+		Root: t.TempDir(), Build: built.Info{Version: "v1", Go: "go1.26"},
 		Config:     func() (*config.Config, error) { return f.cfg, nil },
 		Ask:        func(context.Context, string) (Daemon, error) { return Daemon{}, fs.ErrNotExist },
 		Links:      func() ([]Link, error) { return f.links, nil },
 		Memlock:    func() (uint64, error) { return 8 << 20, nil },
-		BuildOf:    func(string) (Build, error) { return Build{Go: "go1.26"}, nil },
+		BuildOf:    func(string) (built.Info, error) { return built.Info{Go: "go1.26"}, nil },
 		Executable: func() string { return "/usr/sbin/srptd" },
 		Output: func(_ context.Context, name string, args ...string) ([]byte, error) {
 			out, ok := f.tools[strings.Join(append([]string{name}, args...), " ")]

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gosrpt/gosrpt/cmd/internal/built"
 	"github.com/gosrpt/gosrpt/core/config"
 )
 
@@ -36,8 +37,8 @@ type Host struct {
 	// Memlock is this process's limit of locked memory, in bytes.
 	Memlock func() (uint64, error)
 	// Build is what this program was built with; BuildOf that of an executable.
-	Build   Build
-	BuildOf func(path string) (Build, error)
+	Build   built.Info
+	BuildOf func(path string) (built.Info, error)
 	// Executable finds srptd where no process of it runs; "" if it is not installed.
 	Executable func() string
 }
@@ -48,20 +49,6 @@ type Daemon struct {
 	Up      time.Duration
 	// PID is 0 if it is not known.
 	PID int
-}
-
-// Build says what a program was built with.
-type Build struct {
-	Version, Go string
-	// Verbs tells whether it has the verbs provider.
-	Verbs bool
-}
-
-func (b Build) providers() string {
-	if b.Verbs {
-		return "roce, verbs"
-	}
-	return "roce; without verbs"
 }
 
 // Link is a network interface.

@@ -9,7 +9,7 @@ import (
 // build says what the programs were built with.
 func (e *exam) build() {
 	h := e.host
-	e.add(OK, "build", "srptctl", "", "%s, %s, providers: %s", h.Build.Version, h.Build.Go, h.Build.providers())
+	e.add(OK, "build", "srptctl", "", "%v", h.Build)
 	if len(e.daemons) == 0 {
 		if path := h.Executable(); path != "" {
 			e.buildOf("srptd", path)
@@ -28,7 +28,7 @@ func (e *exam) buildOf(subject, path string) {
 		e.add(NotChecked, "build", subject, "", "cannot be read%s: %v", e.asRoot(), err)
 		return
 	}
-	e.add(OK, "build", subject, "", "%s, providers: %s", b.Go, b.providers())
+	e.add(OK, "build", subject, "", "%v", b)
 }
 
 // asRoot is what to add where somebody who is not root has seen too little.

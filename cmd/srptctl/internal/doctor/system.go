@@ -4,51 +4,26 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/gosrpt/gosrpt/cmd/internal/built"
 )
 
 // Local is this machine. Config, ConfigFile, Socket and Ask are the caller's to set.
 func Local(version string) *Host {
-	h := &Host{
-		UID: os.Geteuid(), Links: links, Output: output, Memlock: memlock, BuildOf: buildOf, Executable: findDaemon,
-		Build: Build{Version: version},
+	return &Host{
+		UID: os.Geteuid(), Links: links, Output: output, Memlock: memlock, BuildOf: built.Of, Executable: findDaemon,
+		Build: built.Own(version),
 	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		h.Build = buildFrom(info)
-		h.Build.Version = version
-	}
-	return h
-}
-
-func buildFrom(info *debug.BuildInfo) Build {
-	b := Build{Version: info.Main.Version, Go: info.GoVersion}
-	for _, s := range info.Settings {
-		if s.Key == "-tags" {
-			b.Verbs = slices.Contains(strings.Split(s.Value, ","), "verbs")
-		}
-	}
-	return b
-}
-
-func buildOf(path string) (Build, error) {
-	info, err := buildinfo.ReadFile(path)
-	if err != nil {
-		return Build{}, err
-	}
-	return buildFrom(info), nil
 }
 
 // findDaemon finds srptd beside this program, or in the PATH.

@@ -1,0 +1,5 @@
+//go:build verbs
+
+package built
+
+const verbs = true

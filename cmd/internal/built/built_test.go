@@ -38,7 +38,7 @@ func TestWhatIsNoExecutableIsAnError(t *testing.T) {
 	if _, err := Of(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if s := Own("v1").String(); !strings.HasPrefix(s, "v1, "+runtime.Version()+", providers: roce") {
+	if s := Own("v1").String(); !strings.HasPrefix(s, "v1, "+runtime.Version()+", RDMA providers: roce") {
 		t.Error(s)
 	}
 }

@@ -162,14 +162,15 @@ func TestKernelReachesTheDiscoveryAgent(t *testing.T) {
 	})
 }
 
-// The full number, two hundred, is what GOSRPT_E2E_CYCLES asks for.
+// The full number, two hundred, is what GOSRPT_E2E_CYCLES asks for. With two CPUs the initiator's kernel (6.1) dies now and then: rxe
+// completes a SEND twice that nobody has acknowledged, and ib_srp's list is corrupt (srp_send_done), on average after thirty cycles.
 func TestInterfacesThatChangeDisturbNoOther(t *testing.T) {
-	cycles, err := strconv.ParseUint(cmp.Or(os.Getenv("GOSRPT_E2E_CYCLES"), "10"), 10, 16)
+	cycles, err := strconv.ParseUint(cmp.Or(os.Getenv("GOSRPT_E2E_CYCLES"), "6"), 10, 16)
 	if err != nil || cycles == 0 {
 		t.Fatalf("GOSRPT_E2E_CYCLES: %d, %v", cycles, err)
 	}
 	runTarget(t, Job{
-		Script: "fabric", Limit: 15*time.Minute + time.Duration(cycles)*40*time.Second, Machine: lab.Machine{DisksMiB: disks, WiredPairs: 1},
+		Script: "fabric", Limit: 15*time.Minute + time.Duration(cycles)*40*time.Second, Machine: lab.Machine{CPUs: 1, DisksMiB: disks, WiredPairs: 1},
 		Env: map[string]string{"CYCLES": strconv.FormatUint(cycles, 10)},
 		Promises: []string{
 			"plugged_card_is_served", "link_bounce", "address_goes", "address_changes", "interface_is_renamed", "mtu_shrinks", "card_is_unplugged",

@@ -131,7 +131,7 @@ lost() {
 }
 
 # A load that leaves the emulated CPUs time for what happens.
-LOAD_MIB=4 LOAD_OPTIONS=--rate_iops=60
+LOAD_MIB=2 LOAD_OPTIONS=--rate_iops=60
 setup messages_seen
 setup load_start quiet "$(disk 0 "$QUIET")"
 setup load_start far "$(disk 1 "$FAR")"

@@ -9,8 +9,9 @@
 // first use and kept in GOSRPT_CACHE (package lab). GOSRPT_E2E_BIN is a directory of static programs to test instead of those
 // of the source tree. GOSRPT_E2E_SOAK=10m is how long the lossless link is loaded, GOSRPT_E2E_KILLS=100 how often a plugin is
 // killed, GOSRPT_E2E_CYCLES=200 how often something happens to an interface, GOSRPT_E2E_REMOVALS=50 how often an RDMA device is
-// pulled out. BLKTESTS=DIR is a checkout of the blktests suite, whose SRP tests are skipped without. With -artifacts -outputdir DIR
-// the job directories are kept: logs, the kernel's messages and a trace of every check.
+// pulled out, GOSRPT_E2E_PLACES=all that srptd on verbs is tried on the initiator's device and on another one. BLKTESTS=DIR is a
+// checkout of the blktests suite, whose SRP tests are skipped without. With -artifacts -outputdir DIR the job directories are
+// kept: logs, the kernel's messages and a trace of every check.
 package e2e
 
 import (

@@ -101,6 +101,8 @@ func TestRequestThatTheConnectionManagerCannotServeIsRejectedByIt(t *testing.T) 
 		"path MTU 6":        {func(f *cm.REQFields) { f.PathMTU = 6 }, cm.ReasonInvalidMTU},
 		"queue pair 0":      {func(f *cm.REQFields) { f.LocalQPN = 0 }, cm.ReasonUnsupported},
 		"queue pair 1":      {func(f *cm.REQFields) { f.LocalQPN = ib.QPGeneralServices }, cm.ReasonUnsupported},
+		"another partition": {func(f *cm.REQFields) { f.PKey = 0x9234 }, cm.ReasonUnsupported},
+		"partition 0":       {func(f *cm.REQFields) { f.PKey = 0 }, cm.ReasonUnsupported},
 		"service id of all": {func(f *cm.REQFields) { f.ServiceID = 1<<64 - 1 }, cm.ReasonInvalidService},
 	} {
 		f := p.request(r.AppendRDMA(nil))
@@ -109,8 +111,8 @@ func TestRequestThatTheConnectionManagerCannotServeIsRejectedByIt(t *testing.T) 
 			t.Errorf("%s: answered with %v, want REJ %v", name, describe(m), row.want)
 		}
 	}
-	if n := s.counter(t, "cm_refused"); n != 7 {
-		t.Errorf("cm_refused is %d, want 7", n)
+	if n := s.counter(t, "cm_refused"); n != 9 {
+		t.Errorf("cm_refused is %d, want 9", n)
 	}
 }
 

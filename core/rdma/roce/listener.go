@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/rdma/roce/cm"
 )
@@ -110,6 +111,11 @@ func (ep *endpoint) offer(a *cm.Action) cm.Reason {
 		ep.dev.log.Warn("refused a connection: the interface cannot carry its path MTU", "peer", addrOf(a.Peer, ep.addr.Zone()),
 			"path_mtu", q.PathMTU.Bytes(), "possible", mtu.Bytes(), "device", ep.dev.name)
 		return cm.ReasonInvalidMTU
+	}
+	if !q.PKey.Matches(ib.PKeyDefault) {
+		ep.dev.log.Warn("refused a connection: its partition is not the port's, which has the default one alone", "peer", addrOf(a.Peer, ep.addr.Zone()),
+			"pkey", fmt.Sprintf("%#04x", uint16(q.PKey)), "device", ep.dev.name)
+		return cm.ReasonUnsupported
 	}
 	port, _ := cm.ServicePort(q.ServiceID)
 	r := newRequest(ep, a, port)

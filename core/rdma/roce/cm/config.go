@@ -75,7 +75,7 @@ type Stats struct {
 	Unmatched, Duplicates uint64
 	// Sent counts messages, repetitions included; Retransmits, the repetitions for want of an answer.
 	Sent, Retransmits uint64
-	// Refused counts requests that the machine rejected by itself; Overflow, those it dropped for a bound of
+	// Refused counts requests that were rejected with another reason than the consumer's; Overflow, those dropped for a bound of
 	// half-open requests.
 	Refused, Overflow uint64
 	// Timeouts counts handshakes and disconnects that got no answer; Stale, connections that the peer had lost.

@@ -149,6 +149,9 @@ func (m *Machine) userReject(r *Reject) error {
 	if c.state != StateReqRcvd {
 		return fmt.Errorf("reject: connection %d is in state %q: %w", r.Conn, c.state, ErrState)
 	}
+	if r.Reason != ReasonConsumer {
+		m.stats.Refused++
+	}
 	return m.refuse(c, &REJFields{Reason: r.Reason, ARI: r.ARI, Private: r.Private}, CauseLocal)
 }
 

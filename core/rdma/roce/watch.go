@@ -2,7 +2,6 @@ package roce
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gosrpt/gosrpt/core/rdma"
+	"github.com/gosrpt/gosrpt/core/rdma/async"
 )
 
 var _ rdma.Watcher = (*Provider)(nil)
@@ -45,16 +45,11 @@ type watcher struct {
 const settle = 20 * time.Millisecond
 
 func newWatcher(p *Provider) (*watcher, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	file, err := async.Netlink(unix.NETLINK_ROUTE, async.Addresses)
 	if err != nil {
-		return nil, fmt.Errorf("netlink socket: %w", err)
+		return nil, err
 	}
-	groups := uint32(unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR)
-	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}); err != nil {
-		unix.Close(fd)
-		return nil, fmt.Errorf("bind netlink socket: %w", err)
-	}
-	w := &watcher{prov: p, file: os.NewFile(uintptr(fd), "netlink"), done: make(chan struct{})}
+	w := &watcher{prov: p, file: file, done: make(chan struct{})}
 	if w.seen, err = w.look(p.cfg.wants); err != nil {
 		w.file.Close()
 		return nil, err

@@ -5,7 +5,6 @@ package verbs
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gosrpt/gosrpt/core/rdma"
+	"github.com/gosrpt/gosrpt/core/rdma/async"
 )
 
 var _ rdma.Watcher = (*Provider)(nil)
@@ -61,9 +61,9 @@ func newWatcher(p *Provider) (*watcher, error) {
 		about  func([]byte) bool
 	}{
 		{unix.NETLINK_KOBJECT_UEVENT, kernelEvents, func(b []byte) bool { return bytes.Contains(b, []byte("SUBSYSTEM=infiniband")) }},
-		{unix.NETLINK_ROUTE, unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR, func([]byte) bool { return true }},
+		{unix.NETLINK_ROUTE, async.Addresses, func([]byte) bool { return true }},
 	} {
-		f, err := netlinkSocket(s.proto, s.groups)
+		f, err := async.Netlink(s.proto, s.groups)
 		if err != nil {
 			w.close()
 			return nil, err
@@ -78,18 +78,6 @@ func newWatcher(p *Provider) (*watcher, error) {
 	}
 	w.work.Go(w.run)
 	return w, nil
-}
-
-func netlinkSocket(proto int, groups uint32) (*os.File, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, proto)
-	if err != nil {
-		return nil, fmt.Errorf("netlink socket: %w", err)
-	}
-	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}); err != nil {
-		unix.Close(fd)
-		return nil, fmt.Errorf("bind netlink socket: %w", err)
-	}
-	return os.NewFile(uintptr(fd), "netlink"), nil
 }
 
 func (w *watcher) close() {

@@ -66,20 +66,20 @@ func (c *control) stopping() bool {
 
 func (c *control) pending() bool { return len(c.calls) > 0 }
 
-// run runs up to n calls and returns whether there were any.
-func (c *control) run(n int) bool {
-	for i := range n {
+// run runs up to n calls, and after each of them what has to follow before the next.
+func (c *control) run(n int, after func()) {
+	for range n {
 		select {
 		case k := <-c.calls:
 			if k.state.CompareAndSwap(callWaiting, callTaken) {
 				k.f()
+				after()
 			}
 			close(k.done)
 		default:
-			return i > 0
+			return
 		}
 	}
-	return true
 }
 
 // Call runs f in the reactor's goroutine and returns nil after f has returned. If it returns an

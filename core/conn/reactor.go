@@ -53,7 +53,9 @@ type Reactor struct {
 	batch   [pollBatch]rdma.Completion
 	stats   ReactorStats
 	armFn   func() bool
-	tables  tables
+	// rewatchFn is rewatch, made once as armFn is.
+	rewatchFn func()
+	tables    tables
 	// sourceErr is why a descriptor that changed is not waited on.
 	sourceErr error
 }
@@ -77,7 +79,7 @@ type ReactorStats struct {
 // NewReactor makes a reactor and its completion queues. Start starts it; Close frees it in any case.
 func NewReactor(cfg ReactorConfig) (*Reactor, error) {
 	r := &Reactor{cfg: cfg, park: newParker(), control: newControl()}
-	r.armFn = r.arm
+	r.armFn, r.rewatchFn = r.arm, r.rewatch
 	if err := r.makeTables(); err != nil {
 		return nil, errors.Join(err, r.free())
 	}
@@ -163,9 +165,7 @@ func (r *Reactor) turn() bool {
 	r.stats.Turns++
 	r.now = time.Now()
 	more := r.poll()
-	if r.control.run(controlTurn) {
-		r.rewatch()
-	}
+	r.control.run(controlTurn, r.rewatchFn)
 	r.runTimers()
 	r.clients.runReady()
 	for _, s := range r.sources {

@@ -153,6 +153,49 @@ func TestReactorFollowsASourceWhoseDescriptorChanges(t *testing.T) {
 	})
 }
 
+// TestReactorFollowsADescriptorOfTheSameNumber: a process dies and its successor's descriptor gets the number of the last, both while the
+// reactor is busy, so that it hears of them in one turn.
+func TestReactorFollowsADescriptorOfTheSameNumber(t *testing.T) {
+	leaktest.Check(t)
+	r := startReactor(t)
+	b, next := newBell(t), newBell(t)
+	runIn(t, r, func() { r.AddSource(b) })
+	busy, waiting, errs := make(chan struct{}), 0, make(chan error, 3)
+	call := func(f func()) {
+		go func() { errs <- r.Call(t.Context(), f) }()
+		for ; len(r.control.calls) < waiting; time.Sleep(time.Millisecond) {
+		}
+		waiting++
+	}
+	running := make(chan struct{})
+	call(func() { close(running); <-busy })
+	<-running
+	fd, old := b.fd, b.file
+	defer old.Close()
+	call(func() { b.fd = -1 })
+	call(func() {
+		if err := unix.Dup3(next.fd, fd, unix.O_CLOEXEC); err != nil {
+			t.Error(err)
+		}
+		b.fd, b.file = fd, next.file
+		b.armed.Store(false)
+	})
+	close(busy)
+	for range 3 {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for ; !b.armed.Load(); time.Sleep(time.Millisecond) {
+	}
+	b.ring()
+	select {
+	case <-b.took:
+	case <-time.After(10 * time.Second):
+		t.Error("not noticed")
+	}
+}
+
 func TestReactorSleepsUntilTheDeadline(t *testing.T) {
 	leaktest.Check(t)
 	for _, withFD := range []bool{false, true} {

@@ -72,7 +72,8 @@ func (r *Reactor) unwatch(fd int) {
 	}
 }
 
-// rewatch follows the sources whose descriptor has changed.
+// rewatch follows the sources whose descriptor has changed. It comes after every call: the next one may bring a descriptor that the
+// kernel has given the number of the last.
 func (r *Reactor) rewatch() {
 	for i := range r.sources {
 		w := &r.sources[i]

@@ -11,7 +11,7 @@ finds_it() {
 	ask $V1_LINK6 | tee /tmp/found
 	grep -x 'unit slots=16 change=[0-9]*' /tmp/found
 	grep "^controller slot=1 guid=$IOC_GUID " /tmp/found
-	grep "^id_ext=$ID_EXT,ioc_guid=$IOC_GUID,dgid=fe80000000000000.*,pkey=ffff,service_id=$(printf '%016x' $((0x1060000 + PORT)))$" /tmp/found
+	grep "^id_ext=$ID_EXT,ioc_guid=$IOC_GUID,dgid=fe80000000000000.*,pkey=ffff,service_id=$(printf '%016x' $((0x1060000 + PORT))),cmd_sg_entries=255$" /tmp/found
 }
 check discovery_finds_the_target finds_it
 answers() { ask -transcript /job/bin/linux.txt $V1_LINK6; }

@@ -27,7 +27,7 @@ var guestPackages = []string{
 	// The kernel and what configures it.
 	"linux-image-amd64", "kmod", "iproute2", "ethtool", "iputils-ping",
 	// The fabric and the initiator's tools.
-	"rdma-core", "ibverbs-utils", "ibverbs-providers", "rdmacm-utils", "sg3-utils", "lsscsi", "multipath-tools",
+	"rdma-core", "libibumad3", "ibverbs-utils", "ibverbs-providers", "rdmacm-utils", "sg3-utils", "lsscsi", "multipath-tools",
 	"libiscsi-bin", "fio", "e2fsprogs", "xfsprogs",
 	// What the blktests suite runs.
 	"bc", "bsdextrautils", "dmsetup", "lsof", "psmisc", "udev",

@@ -57,7 +57,6 @@ type Device struct {
 	regions   map[*region]struct{}
 	listeners map[*listener]struct{}
 	requests  map[*request]struct{}
-	mads      map[*deviceMADs]struct{}
 }
 
 // counters are those of the device, all of the control path.
@@ -70,7 +69,6 @@ func openDevice(p *Provider, a adapter) (*Device, error) {
 		prov: p, cfg: &p.cfg, name: a.name, index: a.index, iwarp: a.iwarp, log: p.cfg.Log.Named(a.name), quit: make(chan struct{}),
 		cqs: make(map[uint64]*cq), qps: make(map[uint64]*qp), regions: make(map[*region]struct{}),
 		listeners: make(map[*listener]struct{}), requests: make(map[*request]struct{}),
-		mads: make(map[*deviceMADs]struct{}),
 	}
 	var err error
 	if d.ctx, err = openContext(a); err != nil {
@@ -257,7 +255,7 @@ func (d *Device) Close() error {
 	for r := range requests {
 		r.drop()
 	}
-	errs := d.closeMADs()
+	var errs []error
 	for _, c := range cqs {
 		errs = append(errs, c.shutdown())
 	}

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"cmp"
 	"os"
 	"strconv"
 	"testing"
@@ -51,9 +50,13 @@ func TestVerbsEveryBlockSizeAndDepthReadsBackWhatWasWritten(t *testing.T) {
 		Job{Script: "verify", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: verifyPromises()})
 }
 
-// The full number, fifty, is what GOSRPT_E2E_REMOVALS asks for.
+// GOSRPT_E2E_REMOVALS asks for it, fifty being the full number: ib_srp's reconnections make its length uncertain.
 func TestVerbsDeviceIsPulledOutUnderLoad(t *testing.T) {
-	removals, err := strconv.ParseUint(cmp.Or(os.Getenv("GOSRPT_E2E_REMOVALS"), "5"), 10, 16)
+	asked := os.Getenv("GOSRPT_E2E_REMOVALS")
+	if asked == "" {
+		t.Skip("GOSRPT_E2E_REMOVALS does not say how often")
+	}
+	removals, err := strconv.ParseUint(asked, 10, 16)
 	if err != nil || removals == 0 {
 		t.Fatalf("GOSRPT_E2E_REMOVALS: %d, %v", removals, err)
 	}

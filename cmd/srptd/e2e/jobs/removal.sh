@@ -33,7 +33,9 @@ both_listen() { [ "$(ctl status --output json | jq '[.listeners[] | select(.stat
 # removal: one session comes, works and loses its device.
 removal() {
 	local host load
-	login $V1_IP4 initiator_ext=0000000000000001,$WIDE
+	# Refused while ib_srp still has the last session on its list: a reconnection under way ends first.
+	until_true 90 ask_login $V1_IP4 initiator_ext=0000000000000001,$WIDE
+	until_true 30 disk 0
 	host=$(srp_hosts | tail -n 1)
 	fio --name=load --filename="$(disk 0 "$host")" --rw=randrw --bs=64k --iodepth=16 --direct=1 --ioengine=libaio \
 		--time_based --runtime=300 >/dev/null 2>&1 &

@@ -181,7 +181,7 @@ func (a *Arena) giveBack(l *Lease) {
 func (a *Arena) Poll(now time.Time) bool {
 	did := a.discharge()
 	for l := a.line.head(); l != nil; l = a.line.head() {
-		switch late := a.line.oldest; {
+		switch late := a.line.all.first; {
 		case a.grant(l):
 			a.line.pass()
 			a.line.remove(l)
@@ -218,10 +218,10 @@ func (a *Arena) FD() int { return -1 }
 
 // Deadline is when the one that has waited longest has waited for too long; the zero time if nobody waits.
 func (a *Arena) Deadline() time.Time {
-	if a.line.oldest == nil {
+	if a.line.all.first == nil {
 		return time.Time{}
 	}
-	return a.line.oldest.deadline
+	return a.line.all.first.deadline
 }
 
 // Stats returns a snapshot.

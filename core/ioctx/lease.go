@@ -20,12 +20,11 @@ type Lease struct {
 	arena *Arena
 	owner Owner
 	// While it waits: its unit, its neighbours there, and its neighbours by age.
-	unit         *group
-	next, prev   *Lease
-	newer, older *Lease
-	deadline     time.Time
-	off, size    uint64
-	state        leaseState
+	unit      *group
+	links     [places]link
+	deadline  time.Time
+	off, size uint64
+	state     leaseState
 }
 
 type leaseState uint8

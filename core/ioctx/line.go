@@ -11,10 +11,53 @@ type Turn struct {
 type line struct {
 	// nexuses is the one whose turn it is.
 	nexuses *group
-	// oldest and newest are the ends of the list of all, in the order of arrival, which is that of their deadlines.
-	oldest, newest *Lease
-	n              int
-	spare          *group
+	// all is in the order of arrival, which is that of the deadlines.
+	all   chain
+	n     int
+	spare *group
+}
+
+// chain is leases in the order in which they came, linked through themselves.
+type chain struct {
+	first, last *Lease
+}
+
+// place says which chain a link of a lease is of.
+type place int
+
+const (
+	inUnit place = iota
+	inAll
+	places
+)
+
+type link struct {
+	next, prev *Lease
+}
+
+func (c *chain) push(l *Lease, at place) {
+	l.links[at] = link{prev: c.last}
+	if c.last == nil {
+		c.first = l
+	} else {
+		c.last.links[at].next = l
+	}
+	c.last = l
+}
+
+func (c *chain) remove(l *Lease, at place) {
+	k := l.links[at]
+	if k.prev == nil {
+		c.first = k.next
+	} else {
+		k.prev.links[at].next = k.next
+	}
+	if k.next == nil {
+		c.last = k.prev
+	} else {
+		k.next.links[at].prev = k.prev
+	}
+	l.links[at] = link{}
 }
 
 // group is a nexus that waits, with its units, or such a unit, with its leases. The groups of one kind are a ring.
@@ -23,8 +66,7 @@ type group struct {
 	next, prev *group
 	nexus      *group // of a unit
 	units      *group // of a nexus: the one whose turn it is
-	first      *Lease // of a unit
-	last       *Lease
+	leases     chain  // of a unit
 }
 
 // head is the lease whose turn it is, nil if none waits.
@@ -32,7 +74,7 @@ func (q *line) head() *Lease {
 	if q.nexuses == nil {
 		return nil
 	}
-	return q.nexuses.units.first
+	return q.nexuses.units.leases.first
 }
 
 // pass gives the turn to the next unit of the nexus, and to the next nexus.
@@ -47,49 +89,20 @@ func (q *line) push(l *Lease, by Turn) {
 	n := q.find(&q.nexuses, by.Nexus)
 	u := q.find(&n.units, by.Unit)
 	u.nexus = n
-	l.unit, l.next, l.prev = u, nil, u.last
-	if u.last == nil {
-		u.first = l
-	} else {
-		u.last.next = l
-	}
-	u.last = l
-	l.newer, l.older = nil, q.newest
-	if q.newest == nil {
-		q.oldest = l
-	} else {
-		q.newest.newer = l
-	}
-	q.newest = l
+	l.unit = u
+	u.leases.push(l, inUnit)
+	q.all.push(l, inAll)
 	q.n++
 }
 
 // remove takes a lease out, wherever it stands.
 func (q *line) remove(l *Lease) {
 	u := l.unit
-	if l.prev == nil {
-		u.first = l.next
-	} else {
-		l.prev.next = l.next
-	}
-	if l.next == nil {
-		u.last = l.prev
-	} else {
-		l.next.prev = l.prev
-	}
-	if l.older == nil {
-		q.oldest = l.newer
-	} else {
-		l.older.newer = l.newer
-	}
-	if l.newer == nil {
-		q.newest = l.older
-	} else {
-		l.newer.older = l.older
-	}
-	l.unit, l.next, l.prev, l.newer, l.older = nil, nil, nil, nil, nil
+	u.leases.remove(l, inUnit)
+	q.all.remove(l, inAll)
+	l.unit = nil
 	q.n--
-	if u.first != nil {
+	if u.leases.first != nil {
 		return
 	}
 	n := u.nexus

@@ -198,7 +198,7 @@ func TestLineIsAsItsModel(t *testing.T) {
 		if len(age) > 0 {
 			oldest = age[0]
 		}
-		if q.head() != m.head() || q.oldest != oldest || q.n != len(age) {
+		if q.head() != m.head() || q.all.first != oldest || q.n != len(age) {
 			t.Fatalf("step %d: %d wait, %d in the model", step, q.n, len(age))
 		}
 	}

@@ -161,11 +161,13 @@ func (m Machine) accelerator() []string {
 
 // cards: a hub for each pair is the cable. Their boot ROM is left out.
 func (m Machine) cards() (args []string) {
+	// Without an event index the guest tells of every receive buffer that it adds: QEMU 7.2 may wait for ever for the one that would
+	// satisfy a long packet, and the wire is dead in that direction.
 	for pair := range m.WiredPairs {
 		for end := range 2 {
 			id := fmt.Sprintf("card%d-%d", pair, end)
 			args = append(args, "-netdev", fmt.Sprintf("hubport,id=%s,hubid=%d", id, pair),
-				"-device", fmt.Sprintf("virtio-net-pci,netdev=%s,mac=%s,romfile=", id, CardMAC(pair, end)))
+				"-device", fmt.Sprintf("virtio-net-pci,netdev=%s,mac=%s,romfile=,event_idx=off,rx_queue_size=1024", id, CardMAC(pair, end)))
 		}
 	}
 	return args

@@ -175,6 +175,7 @@ func session(i *target.SessionInfo) *adminpb.Session {
 			Qpn: c.Info.RemoteQPN, Local: c.Info.Local.String(), Remote: c.Info.Remote.String(), Device: c.Info.Device,
 			State: c.State.String(), PathMtu: uint32(c.Info.PathMTU), Credits: int64(c.Window), InFlight: c.Active,
 			Commands: c.Protocol.Commands, BytesIn: c.BytesIn, BytesOut: c.BytesOut,
+			TaskMgmt: c.Protocol.TaskMgmt, Tables: c.Protocol.Tables,
 		})
 	}
 	return s

@@ -836,11 +836,15 @@ type Channel struct {
 	State   string                 `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	PathMtu uint32                 `protobuf:"varint,6,opt,name=path_mtu,json=pathMtu,proto3" json:"path_mtu,omitempty"`
 	// Credits granted and not yet used, as the target counts them.
-	Credits       int64  `protobuf:"varint,7,opt,name=credits,proto3" json:"credits,omitempty"`
-	InFlight      uint32 `protobuf:"varint,8,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	Commands      uint64 `protobuf:"varint,9,opt,name=commands,proto3" json:"commands,omitempty"`
-	BytesIn       uint64 `protobuf:"varint,10,opt,name=bytes_in,json=bytesIn,proto3" json:"bytes_in,omitempty"`
-	BytesOut      uint64 `protobuf:"varint,11,opt,name=bytes_out,json=bytesOut,proto3" json:"bytes_out,omitempty"`
+	Credits  int64  `protobuf:"varint,7,opt,name=credits,proto3" json:"credits,omitempty"`
+	InFlight uint32 `protobuf:"varint,8,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	Commands uint64 `protobuf:"varint,9,opt,name=commands,proto3" json:"commands,omitempty"`
+	BytesIn  uint64 `protobuf:"varint,10,opt,name=bytes_in,json=bytesIn,proto3" json:"bytes_in,omitempty"`
+	BytesOut uint64 `protobuf:"varint,11,opt,name=bytes_out,json=bytesOut,proto3" json:"bytes_out,omitempty"`
+	// Task management requests received: aborts and resets, a sign of trouble.
+	TaskMgmt uint64 `protobuf:"varint,12,opt,name=task_mgmt,json=taskMgmt,proto3" json:"task_mgmt,omitempty"`
+	// Indirect tables, or parts of them, that were read from the initiator's memory.
+	Tables        uint64 `protobuf:"varint,13,opt,name=tables,proto3" json:"tables,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -948,6 +952,20 @@ func (x *Channel) GetBytesIn() uint64 {
 func (x *Channel) GetBytesOut() uint64 {
 	if x != nil {
 		return x.BytesOut
+	}
+	return 0
+}
+
+func (x *Channel) GetTaskMgmt() uint64 {
+	if x != nil {
+		return x.TaskMgmt
+	}
+	return 0
+}
+
+func (x *Channel) GetTables() uint64 {
+	if x != nil {
+		return x.Tables
 	}
 	return 0
 }
@@ -2264,7 +2282,7 @@ const file_admin_proto_rawDesc = "" +
 	"SessionLun\x12\x10\n" +
 	"\x03lun\x18\x01 \x01(\rR\x03lun\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
-	"\tread_only\x18\x03 \x01(\bR\breadOnly\"\x9d\x02\n" +
+	"\tread_only\x18\x03 \x01(\bR\breadOnly\"\xd2\x02\n" +
 	"\aChannel\x12\x10\n" +
 	"\x03qpn\x18\x01 \x01(\rR\x03qpn\x12\x14\n" +
 	"\x05local\x18\x02 \x01(\tR\x05local\x12\x16\n" +
@@ -2277,7 +2295,9 @@ const file_admin_proto_rawDesc = "" +
 	"\bcommands\x18\t \x01(\x04R\bcommands\x12\x19\n" +
 	"\bbytes_in\x18\n" +
 	" \x01(\x04R\abytesIn\x12\x1b\n" +
-	"\tbytes_out\x18\v \x01(\x04R\bbytesOut\"\x1f\n" +
+	"\tbytes_out\x18\v \x01(\x04R\bbytesOut\x12\x1b\n" +
+	"\ttask_mgmt\x18\f \x01(\x04R\btaskMgmt\x12\x16\n" +
+	"\x06tables\x18\r \x01(\x04R\x06tables\"\x1f\n" +
 	"\rLogoutRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\"\r\n" +
 	"\vLogoutReply\"\x14\n" +

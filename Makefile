@@ -81,9 +81,9 @@ soak: deps ## the long campaigns: dying, upgraded and lying plugins; a million r
 	go test -run '^$$' -bench DeathIsNoticed ./sdk/host
 	GOSRPT_SOAK_LOGINS=1000000 go test -count=1 -run TestMemoryDoesNotGrow -v ./core/target
 	$(MAKE) fuzz FUZZTIME=10m
-	GOSRPT_E2E_SOAK=10m GOSRPT_E2E_KILLS=100 GOSRPT_E2E_CYCLES=200 GOSRPT_E2E_REMOVALS=50 GOSRPT_E2E_PLACES=all \
-	  go test -count=1 -timeout 240m -tags e2e \
-	  -run 'Lossless|KilledFilePlugins|InterfacesThatChange|Verbs' ./cmd/srptd/e2e/... -v
+	GOSRPT_E2E_SOAK=10m GOSRPT_E2E_KILLS=100 GOSRPT_E2E_CYCLES=200 GOSRPT_E2E_REMOVALS=50 GOSRPT_E2E_PLACES=all GOSRPT_E2E_MATRIX=all \
+	  go test -count=1 -timeout 360m -tags e2e \
+	  -run 'Lossless|KilledFilePlugins|InterfacesThatChange|Verbs|EveryOption|Resets' ./cmd/srptd/e2e/... -v
 
 .PHONY: clean
 clean: ## remove what was built

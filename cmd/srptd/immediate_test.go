@@ -19,6 +19,7 @@ import (
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/rdma/rdmatest"
 	"github.com/gosrpt/gosrpt/core/srp"
+	"github.com/gosrpt/gosrpt/core/target/hostile"
 )
 
 // sendSize asks the port of a LID for the profile of the controller in slot 1, and returns the four bytes at 108 of the answer.
@@ -129,15 +130,15 @@ func TestImmediateDataIsWrittenAsFarAsItCame(t *testing.T) {
 	for i := range data {
 		data[i] = byte(i*7 + i>>8)
 	}
-	login := func(flags srp.LoginFlags) *rawChannel {
+	login := func(flags srp.LoginFlags) *hostile.Channel {
 		r := loginRequest()
 		r.MaxITIU, r.Flags, r.ImmediateOffset = immediateOffset+immediateBytes, flags, immediateOffset
-		c := rawLogin(t, h, s, r)
-		if granted := c.rsp.Flags&srp.LoginRspImmediate != 0; granted != (flags != 0) {
+		c, rsp := hostile.Login(t, h.peer(s), r)
+		if granted := rsp.Flags&srp.LoginRspImmediate != 0; granted != (flags != 0) {
 			t.Fatalf("flags %02x: granted %v", flags, granted)
 		}
-		c.put((&srp.CmdFields{Tag: 1, LUN: lunOf(0), CDB: make([]byte, 6)}).Append(nil))
-		c.unit() // the unit attention
+		c.Put((&srp.CmdFields{Tag: 1, LUN: lunOf(0), CDB: make([]byte, 6)}).Append(nil))
+		c.Unit() // the unit attention
 		return c
 	}
 	disk := func(lba int) []byte {
@@ -150,15 +151,15 @@ func TestImmediateDataIsWrittenAsFarAsItCame(t *testing.T) {
 	}
 
 	c := login(srp.LoginImmediate)
-	c.put(immediateWrite(0, immediateBytes, data))
-	rsp, err := srp.ParseRsp(c.unit())
+	c.Put(immediateWrite(0, immediateBytes, data))
+	rsp, err := srp.ParseRsp(c.Unit())
 	if err != nil || rsp.Status() != 0 || rsp.Flags() != 0 || rsp.Tag() != 7 {
 		t.Fatalf("% x, %v", []byte(rsp), err)
 	}
 	if !bytes.Equal(disk(0), data) {
 		t.Error("the disk does not have what was sent")
 	}
-	c.close()
+	c.Close()
 
 	whole := immediateWrite(32, immediateBytes, data)
 	for _, row := range []struct {
@@ -176,11 +177,11 @@ func TestImmediateDataIsWrittenAsFarAsItCame(t *testing.T) {
 		{"never granted", 0, whole, srp.LogoutFormatOut},
 	} {
 		c := login(row.flags)
-		c.put(row.unit)
-		if err := c.expect(logoutWith(row.want)); err != nil {
+		c.Put(row.unit)
+		if err := c.Expect(hostile.LogoutWith(row.want)); err != nil {
 			t.Errorf("%s: %v", row.name, err)
 		}
-		c.close()
+		c.Close()
 		if !bytes.Equal(disk(32), make([]byte, immediateBytes)) {
 			t.Errorf("%s: something was written", row.name)
 		}

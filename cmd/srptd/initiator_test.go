@@ -13,6 +13,7 @@ import (
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/rdma/roce"
 	"github.com/gosrpt/gosrpt/core/srp"
+	"github.com/gosrpt/gosrpt/core/target/hostile"
 )
 
 // computer is a computer with initiators: a provider of its own, at an address of its own.
@@ -42,6 +43,11 @@ func newComputerAt(t testing.TB, addr netip.Addr) *computer {
 
 // vanish closes the provider. Sessions are told, if they have not been closed.
 func (h *computer) vanish() { h.provider.Close() }
+
+// peer is where channels with any bytes come from.
+func (h *computer) peer(s *site) hostile.Peer {
+	return hostile.Peer{Device: h.dev, Local: h.addr, Target: s.service()}
+}
 
 var lastInitiator atomic.Uint64
 

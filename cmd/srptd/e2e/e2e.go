@@ -9,8 +9,9 @@
 // first use and kept in GOSRPT_CACHE (package lab). GOSRPT_E2E_BIN is a directory of static programs to test instead of those
 // of the source tree. GOSRPT_E2E_SOAK=10m is how long the lossless link is loaded, GOSRPT_E2E_KILLS=100 how often a plugin is
 // killed, GOSRPT_E2E_CYCLES=200 how often something happens to an interface, GOSRPT_E2E_REMOVALS=50 how often an RDMA device is
-// pulled out, GOSRPT_E2E_PLACES=all that srptd on verbs is tried on the initiator's device and on another one. BLKTESTS=DIR is a
-// checkout of the blktests suite, whose SRP tests are skipped without. With -artifacts -outputdir DIR the job directories are
+// pulled out, GOSRPT_E2E_PLACES=all that srptd on verbs is tried on the initiator's device and on another one, GOSRPT_E2E_MATRIX=all
+// that every choice of the initiator's options is, with two hundred logins in a row. BLKTESTS=DIR is a checkout of the blktests suite,
+// whose SRP tests are skipped without. With -artifacts -outputdir DIR the job directories are
 // kept: logs, the kernel's messages and a trace of every check.
 package e2e
 
@@ -71,12 +72,13 @@ func Build(ctx context.Context, dir string) error {
 	return copyFiles(cmd.Dir, dir)
 }
 
-// buildVerbs compiles what needs cgo: srptd-verbs, which has the provider on rdma-core, and that provider's tests. They run with the
-// guest's libraries, so this host must not be newer than the guest.
+// buildVerbs compiles what needs cgo: srptd-verbs, which has the provider on rdma-core, that provider's tests, and the hostile initiator.
+// They run with the guest's libraries, so this host must not be newer than the guest.
 func buildVerbs(ctx context.Context, root, dir string) error {
 	for _, args := range [][]string{
 		{"build", "-trimpath", "-tags", "verbs", "-o", filepath.Join(dir, "srptd-verbs"), "./cmd/srptd"},
 		{"test", "-c", "-trimpath", "-tags", "verbs", "-o", filepath.Join(dir, "verbs.test"), "./core/rdma/verbs"},
+		{"test", "-c", "-trimpath", "-tags", "verbs", "-o", filepath.Join(dir, "hostile.test"), "./cmd/srptd/e2e/guest/hostile"},
 	} {
 		cmd := exec.CommandContext(ctx, "go", args...)
 		cmd.Dir = root

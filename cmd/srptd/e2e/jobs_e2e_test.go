@@ -181,3 +181,76 @@ func TestInterfacesThatChangeDisturbNoOther(t *testing.T) {
 		},
 	})
 }
+
+// everyPoint asks for all choices of the initiator's options and full numbers; without, a few of each kind.
+var everyPoint = os.Getenv("GOSRPT_E2E_MATRIX") == "all"
+
+func optionPromises(points string, channels, transfers, depths []string) []string {
+	promises := []string{"loads_with_immediate_data", "loads_without_immediate_data", "loads_for_1_channel_again", "srptd_ends_when_asked"}
+	if points == "all" {
+		for _, entries := range []int{1, 12, 255} {
+			for _, kind := range []string{"immediate", "fetched"} {
+				promises = append(promises, fmt.Sprintf("%s_%d_descriptors", kind, entries), fmt.Sprintf("%s_%d_of_512_descriptors", kind, entries))
+			}
+		}
+		promises = append(promises, "loads_for_8_channels_without_immediate_data", "8_channels_without_immediate_data")
+	} else {
+		promises = append(promises, "immediate_12_descriptors", "fetched_1_of_512_descriptors")
+	}
+	for _, n := range channels {
+		promises = append(promises, "loads_for_"+n+"_channels", n+"_channels")
+	}
+	for _, n := range transfers {
+		promises = append(promises, n+"_MiB_in_one_command")
+	}
+	for _, n := range depths {
+		promises = append(promises, "queue_of_"+n)
+	}
+	return promises
+}
+
+// ib_srp makes no more channels than there are CPUs.
+func TestEveryOptionOfTheInitiatorReadsBackWhatWasWritten(t *testing.T) {
+	points, channels, transfers, depths := "few", []string{"2"}, []string{"16"}, []string{"1", "512"}
+	if everyPoint {
+		points, channels, transfers, depths = "all", []string{"1", "2", "8"}, []string{"1", "4", "8", "16"}, []string{"1", "2", "32", "127", "128", "512"}
+	}
+	job := Job{
+		Script: "options", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks},
+		Env: map[string]string{
+			"POINTS": points, "CHANNELS": strings.Join(channels, " "), "TRANSFERS": strings.Join(transfers, " "), "DEPTHS": strings.Join(depths, " "),
+		},
+		Promises: optionPromises(points, channels, transfers, depths),
+	}
+	if everyPoint {
+		job.Machine.CPUs, job.Limit = 8, time.Hour
+	}
+	runTarget(t, job)
+}
+
+// The initiator's kernel is left one CPU for the reason of TestInterfacesThatChangeDisturbNoOther.
+func TestResetsLogoutsAndALostLinkLoseNothing(t *testing.T) {
+	job := Job{
+		Script: "resets", Limit: 12 * time.Minute, Machine: lab.Machine{CPUs: 1, DisksMiB: disks},
+		Env: map[string]string{"RESETS": "2", "STORM": "8", "DELAY": "2"},
+		Promises: []string{
+			"resets_of_the_unit_under_load", "resets_of_the_bus_under_load", "resets_of_the_host_under_load", "sessions_are_those_of_before",
+			"every_login_of_the_storm_works", "quiet_session_went_on", "quiet_session_read_what_it_wrote", "storm_leaves_nothing",
+			"quiet_session_logs_out", "connection_is_back_after_the_link_is", "logs_out", "srptd_ends_when_asked",
+		},
+	}
+	if everyPoint {
+		job.Limit, job.Env = 90*time.Minute, map[string]string{"RESETS": "20", "STORM": "200", "DELAY": "10"}
+	}
+	runTarget(t, job)
+}
+
+func TestMalformedLoginsAndUnitsGetTheirAnswerOverTheKernelsStack(t *testing.T) {
+	runTarget(t, Job{
+		Script: "hostile", Limit: 12 * time.Minute, Machine: lab.Machine{DisksMiB: disks},
+		Promises: []string{
+			"every_login_is_answered", "every_unit_is_answered", "nothing_is_left_of_them", "the_kernels_session_went_on",
+			"the_kernels_session_read_what_it_wrote", "logs_out", "logs_in_again", "srptd_ends_when_asked",
+		},
+	})
+}

@@ -69,6 +69,7 @@ var table = []rule{
 	{path: "core/target", allow: []string{"core/conn", "core/lu", "core/nexus", "core/store", "core/ioctx", "core/config",
 		"core/channel", "core/srp", "core/scsi", "core/rdma", "core/ib", "sdk/auth"}},
 	{path: "core/pluginhost", allow: []string{"sdk/..."}},
+	{path: "core/target/hostile", allow: []string{"core/rdma", "core/srp"}},
 	{path: "core/admin", allow: []string{"core/target", "core/config", "core/admin/..."}},
 	{path: "core/admin/adminpb"},
 	{path: "core/internal/...", allow: []string{"core/internal/..."}},

@@ -45,7 +45,8 @@ srptd_install() {
 # registration a resend can kill its queue, so it is better late than for nothing. 16 makes that 2 s.
 ACK_DELAY=22
 
-# srptd_config LUN...: writes the configuration. A LUN is "PATH SIZE"; its number is its place. LISTEN and INTERFACES are lists in YAML.
+# srptd_config LUN...: writes the configuration. A LUN is "PATH SIZE"; its number is its place. LISTEN and INTERFACES are lists in YAML,
+# MAX_TRANSFER is the longest transfer of a command, LOGIN_LIMITS a mapping in YAML.
 srptd_config() {
 	local n=0 lun
 	cat <<-END
@@ -55,6 +56,8 @@ srptd_config() {
 		target: {id_ext: "$ID_EXT", ioc_guid: "$IOC_GUID"}
 		plugin_dir: [$PLUGIN_DIR]
 		admin: {socket: $SRPTD_SOCKET}
+		login: ${LOGIN_LIMITS:-{\}}
+		session: {max_transfer: ${MAX_TRANSFER:-4MiB}}
 		roce: {target_ack_delay: $ACK_DELAY, interfaces: ${INTERFACES:-[]}}
 		luns:
 	END

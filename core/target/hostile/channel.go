@@ -1,7 +1,8 @@
-package main
+package hostile
 
 import (
 	"bytes"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -11,18 +12,30 @@ import (
 	"github.com/gosrpt/gosrpt/core/srp"
 )
 
-// rawChannel is a channel whose units are any bytes. It belongs to one goroutine.
-type rawChannel struct {
+// Patience bounds every wait for what must happen: long, for machines that are busy with other things.
+const Patience = 60 * time.Second
+
+// Channel is a channel whose units are any bytes. It belongs to one goroutine.
+type Channel struct {
 	t    testing.TB
 	cq   rdma.CQ
 	qp   rdma.QP
 	send rdma.Region
 	recv rdma.Region
-	rsp  srp.LoginRsp
+	// answer is the end of the login.
+	answer rdma.Completion
 	// units are the answers that have not been looked at.
 	units [][]byte
 	// closed tells that the connection has ended.
 	closed bool
+}
+
+// Peer is where channels come from and go to.
+type Peer struct {
+	Device rdma.Device
+	// Local is the address that they come from, Target the address and port that they go to.
+	Local  netip.Addr
+	Target netip.AddrPort
 }
 
 const (
@@ -31,10 +44,10 @@ const (
 	rawSend     = 64 << 10
 )
 
-// rawLogin logs in with a channel of its own nexus.
-func rawLogin(t testing.TB, h *computer, s *site, r srp.LoginReq) *rawChannel {
+// Knock asks for a connection with any private data, and returns when the answer is there. Close ends the channel, however it was answered.
+func Knock(t testing.TB, p Peer, private []byte) *Channel {
 	t.Helper()
-	c := &rawChannel{t: t}
+	c := &Channel{t: t}
 	var err error
 	must := func(what string) {
 		t.Helper()
@@ -42,27 +55,38 @@ func rawLogin(t testing.TB, h *computer, s *site, r srp.LoginReq) *rawChannel {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
-	c.cq, err = h.dev.NewCQ(rdma.CQConfig{Depth: 256})
+	c.cq, err = p.Device.NewCQ(rdma.CQConfig{Depth: 256})
 	must("completion queue")
 	c.qp, err = c.cq.NewQP(rdma.QPConfig{SendDepth: 64, RecvDepth: rawReceives, MaxSGE: 1})
 	must("queue pair")
-	c.send, err = h.dev.Register(make([]byte, rawSend), 0)
+	c.send, err = p.Device.Register(make([]byte, rawSend), 0)
 	must("send buffer")
-	c.recv, err = h.dev.Register(make([]byte, rawReceives*rawUnit), 0)
+	c.recv, err = p.Device.Register(make([]byte, rawReceives*rawUnit), 0)
 	must("receive buffers")
 	for i := range uint64(rawReceives) {
 		c.receive(i)
 	}
-	err = c.qp.Connect(rdma.ConnectParams{Local: h.addr, Remote: rdma.Service{Addr: s.service()}, Private: r.AppendRDMA(nil), Timeout: patience})
+	err = c.qp.Connect(rdma.ConnectParams{Local: p.Local, Remote: rdma.Service{Addr: p.Target}, Private: private, Timeout: Patience})
 	must("connect")
-	c.until("the login is answered", func() bool { return c.rsp.Delta != 0 || c.closed })
-	if c.closed {
-		t.Fatal("the login was refused")
-	}
+	c.until("the login is answered", func() bool { return c.answer.Event != 0 })
 	return c
 }
 
-func (c *rawChannel) receive(i uint64) {
+// Answer is how the login ended: EventEstablished or EventRejected, with the answer's private data.
+func (c *Channel) Answer() rdma.Completion { return c.answer }
+
+// Login logs in with what must be accepted, in the form for RDMA/CM.
+func Login(t testing.TB, p Peer, r srp.LoginReq) (*Channel, srp.LoginRsp) {
+	t.Helper()
+	c := Knock(t, p, r.AppendRDMA(nil))
+	rsp, err := srp.ParseLoginRsp(c.answer.Data)
+	if c.answer.Event != rdma.EventEstablished || err != nil {
+		t.Fatalf("the login was not accepted: %+v, %v", c.answer, err)
+	}
+	return c, rsp
+}
+
+func (c *Channel) receive(i uint64) {
 	c.t.Helper()
 	w := rdma.Work{ID: i, Op: rdma.OpRecv, SGL: []rdma.SGE{{Region: c.recv, Off: i * rawUnit, Len: rawUnit}}}
 	if _, err := c.qp.PostRecv([]rdma.Work{w}); err != nil {
@@ -70,8 +94,8 @@ func (c *rawChannel) receive(i uint64) {
 	}
 }
 
-// put sends units, one after the other.
-func (c *rawChannel) put(units ...[]byte) {
+// Put sends units, one after the other.
+func (c *Channel) Put(units ...[]byte) {
 	c.t.Helper()
 	var work []rdma.Work
 	off := 0
@@ -91,12 +115,12 @@ func (c *rawChannel) put(units ...[]byte) {
 }
 
 // until takes what comes until something holds.
-func (c *rawChannel) until(what string, holds func() bool) {
+func (c *Channel) until(what string, holds func() bool) {
 	c.t.Helper()
-	end := time.Now().Add(patience)
+	end := time.Now().Add(Patience)
 	for !holds() {
 		if time.Now().After(end) {
-			c.t.Fatalf("not within %v: %s", patience, what)
+			c.t.Fatalf("not within %v: %s", Patience, what)
 		}
 		if c.poll() == 0 && c.cq.Arm() {
 			wait := 100
@@ -108,19 +132,16 @@ func (c *rawChannel) until(what string, holds func() bool) {
 	}
 }
 
-func (c *rawChannel) poll() int {
+func (c *Channel) poll() int {
 	var done [16]rdma.Completion
 	n := c.cq.Poll(done[:])
 	for _, d := range done[:n] {
 		switch {
-		case d.Op == rdma.OpEvent && d.Event == rdma.EventEstablished:
-			rsp, err := srp.ParseLoginRsp(d.Data)
-			if err != nil {
-				c.t.Fatal(err)
-			}
-			c.rsp = rsp
 		case d.Op == rdma.OpEvent:
-			c.closed = true
+			if c.answer.Event == 0 {
+				c.answer = d
+			}
+			c.closed = d.Event != rdma.EventEstablished
 		case d.Op == rdma.OpRecv && d.Status == rdma.StatusOK:
 			c.units = append(c.units, bytes.Clone(c.recv.Bytes()[d.ID*rawUnit:d.ID*rawUnit+uint64(d.Bytes)]))
 			c.receive(d.ID)
@@ -129,8 +150,8 @@ func (c *rawChannel) poll() int {
 	return n
 }
 
-// unit waits for the next unit; nil if the connection ends before.
-func (c *rawChannel) unit() []byte {
+// Unit waits for the next unit; nil if the connection ends before.
+func (c *Channel) Unit() []byte {
 	c.t.Helper()
 	c.until("an answer, or the end", func() bool { return len(c.units) > 0 || c.closed })
 	if len(c.units) == 0 {
@@ -141,8 +162,8 @@ func (c *rawChannel) unit() []byte {
 	return u
 }
 
-// close ends the channel.
-func (c *rawChannel) close() {
+// Close ends the channel.
+func (c *Channel) Close() {
 	c.t.Helper()
 	for _, closer := range []interface{ Close() error }{c.qp, c.cq, c.send, c.recv} {
 		if err := closer.Close(); err != nil {

@@ -57,7 +57,7 @@ func served(name string) func(string) bool { return func(n string) bool { return
 func TestRefreshingOftenLeavesOneRegistration(t *testing.T) {
 	p, dev := subnet(t)
 	table := start(t, Config{Provider: p, Agent: newAgent(t)})
-	const one = "0 completion queues, 0 queue pairs, 0 listeners, 0 regions, 1 datagram ports"
+	const one = "0 completion queues, 0 shared receive queues, 0 queue pairs, 0 listeners, 0 regions, 1 datagram ports"
 	for range 30 {
 		reads := table.portOf("a", 1).Reads
 		table.Refresh()

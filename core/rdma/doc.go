@@ -5,6 +5,7 @@
 // # Shape
 //
 //	Provider -> Device -> CQ -> QP        data path, batch first
+//	                        CQ -> SRQ     receives that QPs share, where there are any
 //	            Device -> Region          registered memory
 //	            Device -> Listener -> ConnRequest -> QP.Accept      passive side
 //	            QP.Connect                                          active side
@@ -15,7 +16,7 @@
 //
 // A CQ has one owner goroutine, in this product a reactor. Everything that moves data is called
 // by the owner only and never blocks: CQ.Poll, CQ.Flush, CQ.Arm, CQ.Deadline, CQ.NewQP, and every method
-// of the QPs made from it. In return the data path needs no lock. Before the owner starts, and
+// of the QPs and SRQs made from it. In return the data path needs no lock. Before the owner starts, and
 // after it has ended, one other goroutine may make these calls in its stead. Everything else
 // (Provider, Device, Listener, ConnRequest, Region, MADPort, Watch) may be used from any goroutine.
 //

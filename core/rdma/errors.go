@@ -21,6 +21,8 @@ var (
 	ErrState = errors.New("wrong state")
 	// ErrLost: the port cannot carry the connection any more: its address is gone, or its MTU has become too small.
 	ErrLost = errors.New("the port does not carry the connection any more")
+	// ErrUnsupported: the device cannot do it.
+	ErrUnsupported = errors.New("not supported")
 )
 
 // Error is what the methods of this package's interfaces return.

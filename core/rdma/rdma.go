@@ -135,6 +135,10 @@ type QPConfig struct {
 	SendDepth, RecvDepth int
 	// MaxSGE is the longest SGL that will be posted; 0 means 1.
 	MaxSGE int
+	// SRQ, if not nil, is where the QP takes its receives from: a queue of the same CQ. Its PostRecv then answers ErrInvalid, and
+	// RecvDepth says how many receives it will have at one time that were taken and not completed by Poll: a provider may let messages
+	// beyond that wait, and need not.
+	SRQ SRQ
 }
 
 // QP is one reliable connection. See the package comment for who may call it.
@@ -159,7 +163,7 @@ type QP interface {
 	// and no second event if the connection has ended already.
 	Disconnect() error
 	// Close destroys the QP at once. No completion of the QP is returned, and no memory of its
-	// work is touched, after it returns. The peer is told if it was connected.
+	// work is touched, after it returns, but for the receives that it took from an SRQ: see there. The peer is told if it was connected.
 	Close() error
 	// Info describes the connection for the operator.
 	Info() ConnInfo

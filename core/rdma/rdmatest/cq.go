@@ -25,6 +25,7 @@ type cq struct {
 	closed bool
 	armed  bool
 	qps    []*qp
+	srqs   []*srq
 	dirty  []*qp
 	// timed counts the queue pairs that have a deadline.
 	timed int
@@ -74,12 +75,15 @@ func (c *cq) notify() {
 	}
 }
 
-// forget removes the entries of a queue pair.
+// forget removes the entries of a queue pair, but for the receives that it has taken from a shared queue, which end as flushed.
 func (c *cq) forget(q *qp) {
 	for n := c.count; n > 0; n-- {
 		e := c.pop()
-		if e.qp == q {
+		if e.qp == q && (q.srq == nil || e.c.Op != rdma.OpRecv) {
 			continue
+		}
+		if e.qp == q {
+			e.c.Status, e.c.Bytes = rdma.StatusFlushed, 0
 		}
 		c.ring[(c.head+c.count)%len(c.ring)] = e
 		c.count++
@@ -183,8 +187,10 @@ func (c *cq) NewQP(cfg rdma.QPConfig) (rdma.QP, error) {
 		cfg.RecvDepth > c.dev.cfg.MaxQPWork, maxSGE < 0, maxSGE > c.dev.cfg.MaxSGE:
 		return nil, opError("make queue pair beyond the device's limits", c.dev.cfg.Name, rdma.ErrInvalid)
 	}
-	q := &qp{cq: c, dev: c.dev, num: c.fabric.newQPN(), user: cfg.User,
-		sq: newQueue(cfg.SendDepth, maxSGE), rq: newQueue(cfg.RecvDepth, maxSGE)}
+	q := &qp{cq: c, dev: c.dev, num: c.fabric.newQPN(), user: cfg.User, sq: newQueue(cfg.SendDepth, maxSGE)}
+	if err := q.receiveFrom(cfg, maxSGE); err != nil {
+		return nil, opError("make queue pair", c.dev.cfg.Name, err)
+	}
 	q.errFull = opError("post", q.String(), rdma.ErrFull)
 	q.info = rdma.ConnInfo{Device: c.dev.cfg.Name, Port: 1}
 	c.qps = append(c.qps, q)
@@ -199,8 +205,8 @@ func (c *cq) Close() error {
 	if c.closed {
 		return nil
 	}
-	if len(c.qps) > 0 {
-		return opError("close completion queue that has queue pairs", c.dev.cfg.Name, rdma.ErrState)
+	if len(c.qps)+len(c.srqs) > 0 {
+		return opError("close completion queue that has queue pairs or shared receive queues", c.dev.cfg.Name, rdma.ErrState)
 	}
 	c.closed = true
 	c.dev.cqs = slices.DeleteFunc(c.dev.cqs, func(o *cq) bool { return o == c })

@@ -189,9 +189,13 @@ func (d *Device) LimitSends(n int) {
 func (d *Device) Open() string {
 	d.fabric.mu.Lock()
 	defer d.fabric.unlock()
+	srqs := 0
+	for _, c := range d.cqs {
+		srqs += len(c.srqs)
+	}
 	if len(d.qps)+len(d.cqs)+len(d.listeners)+len(d.regions)+d.mads.Count() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d completion queues, %d queue pairs, %d listeners, %d regions, %d datagram ports",
-		len(d.cqs), len(d.qps), len(d.listeners), len(d.regions), d.mads.Count())
+	return fmt.Sprintf("%d completion queues, %d shared receive queues, %d queue pairs, %d listeners, %d regions, %d datagram ports",
+		len(d.cqs), srqs, len(d.qps), len(d.listeners), len(d.regions), d.mads.Count())
 }

@@ -351,7 +351,7 @@ func TestOpenTellsWhatIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := a.Open(); s != "0 completion queues, 0 queue pairs, 0 listeners, 1 regions, 0 datagram ports" {
+	if s := a.Open(); s != "0 completion queues, 0 shared receive queues, 0 queue pairs, 0 listeners, 1 regions, 0 datagram ports" {
 		t.Errorf("with a region: %q", s)
 	}
 	region.Close()

@@ -24,6 +24,10 @@ type Loop struct {
 	// ends, by QPConfig.User, and lastUser are the owner's. No User is given twice.
 	ends     map[uint64]*End
 	lastUser uint64
+	// strays are the receives of shared queues that came back from queue pairs that are closed. They are the owner's.
+	shares bool
+	srqs   []rdma.SRQ
+	strays []rdma.Completion
 }
 
 // sleeper is where the owner waits.
@@ -77,6 +81,10 @@ func (l *Loop) run() {
 
 func (l *Loop) dispatch(c *rdma.Completion) {
 	e := l.ends[c.User]
+	if e == nil && l.shares && c.User <= l.lastUser && c.Op == rdma.OpRecv && c.Status == rdma.StatusFlushed {
+		l.strays = append(l.strays, *c)
+		return
+	}
 	if e == nil {
 		l.tb.Errorf("completion %+v for a user that no queue pair has", *c)
 		return
@@ -106,6 +114,17 @@ func (l *Loop) nextCommand() (fn func(), stop bool) {
 		l.commands = l.commands[1:]
 	}
 	return fn, l.stop
+}
+
+// NewSRQ makes a shared receive queue, which is closed with the loop.
+func (l *Loop) NewSRQ(cfg rdma.SRQConfig) (s rdma.SRQ, err error) {
+	l.Do(func() {
+		l.shares = true
+		if s, err = rdma.NewSRQ(l.cq, cfg); err == nil {
+			l.srqs = append(l.srqs, s)
+		}
+	})
+	return s, err
 }
 
 // Do runs fn in the owner goroutine and waits for its end. After Stop it runs it in the caller's.
@@ -139,6 +158,11 @@ func (l *Loop) Close() {
 	for _, e := range l.ends {
 		if err := e.QP.Close(); err != nil {
 			l.tb.Errorf("close queue pair: %v", err)
+		}
+	}
+	for _, s := range l.srqs {
+		if err := s.Close(); err != nil {
+			l.tb.Errorf("close shared receive queue: %v", err)
 		}
 	}
 	if err := l.cq.Close(); err != nil {

@@ -33,6 +33,9 @@ type DeviceConfig struct {
 	// MaxSGE, MaxQPWork and MaxMessage are the limits in DeviceAttr: 16, 8192, 1 GiB.
 	MaxSGE, MaxQPWork int
 	MaxMessage        uint32
+	// NoSRQ makes it a device without shared receive queues; else they have up to MaxSRQWork receives, which is 65536.
+	NoSRQ      bool
+	MaxSRQWork int
 	// ConnectTimeout is the patience of a connection attempt that names none: 1 s.
 	ConnectTimeout time.Duration
 	// RetryTimeout is how long work may go unanswered before StatusRetryExceeded: 500 ms.
@@ -53,6 +56,7 @@ func (c DeviceConfig) withDefaults() DeviceConfig {
 	c.MaxSGE = orDefault(c.MaxSGE, 16)
 	c.MaxQPWork = orDefault(c.MaxQPWork, 8192)
 	c.MaxMessage = orDefault(c.MaxMessage, 1<<30)
+	c.MaxSRQWork = orDefault(c.MaxSRQWork, 1<<16)
 	c.ConnectTimeout = orDefault(c.ConnectTimeout, time.Second)
 	c.RetryTimeout = orDefault(c.RetryTimeout, 500*time.Millisecond)
 	c.Backlog = orDefault(c.Backlog, 128)

@@ -42,7 +42,8 @@ type qp struct {
 	user  uint64
 	state state
 	sq    queue
-	rq    queue
+	rq    *queue // its own, or that of srq
+	srq   *srq   // nil if it shares nothing
 	// peer is the other end, while connected or, on the passive side, accepted.
 	peer *qp
 	// req is the request that this end sent or answered.
@@ -135,7 +136,7 @@ func (q *qp) takeRecv(w *rdma.Work) error {
 		return rdma.ErrClosed
 	case q.silent:
 		return rdma.ErrState
-	case w.Op != rdma.OpRecv:
+	case w.Op != rdma.OpRecv, q.srq != nil:
 		return rdma.ErrInvalid
 	case q.rq.full():
 		return rdma.ErrFull
@@ -168,8 +169,8 @@ func (q *qp) flushWork() {
 	for q.sq.done < q.sq.posted {
 		q.complete(&q.sq, rdma.StatusFlushed, 0)
 	}
-	for q.state == ended && q.rq.done < q.rq.posted {
-		q.complete(&q.rq, rdma.StatusFlushed, 0)
+	for q.srq == nil && q.state == ended && q.rq.done < q.rq.posted {
+		q.complete(q.rq, rdma.StatusFlushed, 0)
 	}
 }
 
@@ -265,6 +266,9 @@ func (q *qp) close() {
 	q.state, q.peer = closed, nil
 	q.unstall()
 	q.cq.forget(q)
+	if q.srq != nil {
+		q.srq.qps = slices.DeleteFunc(q.srq.qps, func(o *qp) bool { return o == q })
+	}
 	same := func(o *qp) bool { return o == q }
 	q.cq.qps = slices.DeleteFunc(q.cq.qps, same)
 	q.cq.dirty = slices.DeleteFunc(q.cq.dirty, same)

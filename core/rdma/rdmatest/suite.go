@@ -62,7 +62,7 @@ func TestProvider(t *testing.T, mk func(t *testing.T) Harness) {
 		checks []check
 	}{
 		{"Device", deviceChecks}, {"Connect", connectChecks}, {"Reject", rejectChecks},
-		{"Data", dataChecks}, {"Queue", queueChecks}, {"Remote", remoteChecks}, {"End", endChecks},
+		{"Data", dataChecks}, {"Queue", queueChecks}, {"SRQ", srqChecks}, {"Remote", remoteChecks}, {"End", endChecks},
 		{"Close", closeChecks}, {"Many", manyChecks}, {"Wake", wakeChecks}, {"MAD", madChecks},
 	}
 	for _, g := range groups {

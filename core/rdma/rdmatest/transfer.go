@@ -106,7 +106,7 @@ func (q *qp) send(s *slot) {
 	q.dev.count.sends++
 	p.dev.count.receives++
 	q.moved(p, s.total)
-	p.complete(&p.rq, rdma.StatusOK, s.total)
+	p.complete(p.rq, rdma.StatusOK, s.total)
 	q.complete(&q.sq, rdma.StatusOK, 0)
 }
 
@@ -156,7 +156,7 @@ func (q *qp) fail(status rdma.Status) {
 // of a length error as an invalid request, of all else as an operation error (IBTA 9.7.5.2.4).
 func (q *qp) failBoth(bad rdma.Status) {
 	p := q.peer
-	p.complete(&p.rq, bad, 0)
+	p.complete(p.rq, bad, 0)
 	p.end(rdma.EventDisconnected, 0, nil)
 	status := rdma.StatusRemoteOperation
 	if bad == rdma.StatusLocalLength {

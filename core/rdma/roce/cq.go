@@ -46,7 +46,9 @@ type cq struct {
 	starved []*qp // wait for the READ budget
 	due     []*qp // have completions or events
 	goodbye []*qp // have failed: the peer is to be told
-	next    int64 // earliest deadline of a QP, or earlier; 0: none
+	srqs    int
+	orphans []rdma.Completion // receives of shared queues whose queue pairs were closed
+	next    int64             // earliest deadline of a QP, or earlier; 0: none
 
 	cnt           counters
 	nextComplaint int64
@@ -163,7 +165,7 @@ func (c *cq) Arm() bool {
 		return true
 	}
 	c.cnt.publishNow(c.now)
-	return len(c.due) == 0 && len(c.active) == 0 && c.mail.n.Load() == 0
+	return len(c.due) == 0 && len(c.active) == 0 && len(c.orphans) == 0 && c.mail.n.Load() == 0
 }
 
 // FD is the epoll descriptor over all sockets and the eventfd.
@@ -216,6 +218,9 @@ func (c *cq) settle(q *qp) {
 		q.due = true
 		c.due = append(c.due, q)
 	}
+	if q.srq != nil && q.m.Awaits() {
+		q.srq.wait(q)
+	}
 }
 
 // wakeStarved lets those that wait for the READ budget try again, in turn.
@@ -237,10 +242,13 @@ func (c *cq) partings() {
 
 // collect fills out from the queue pairs that have something.
 func (c *cq) collect(out []rdma.Completion) int {
-	n, kept := 0, 0
+	n, kept := c.collectOrphans(out), 0
 	for _, q := range c.due {
 		if !q.closed && n < len(out) {
 			n += q.collect(out[n:])
+			if q.srq != nil && q.m.Awaits() {
+				c.activate(q) // it may have waited for what it has completed to be taken
+			}
 		}
 		if !q.closed && (q.m.Pending() > 0 || q.hasEvent()) {
 			c.due[kept] = q
@@ -259,7 +267,7 @@ func (c *cq) Close() error {
 	if c.closed {
 		return nil
 	}
-	if len(c.qps) > 0 {
+	if len(c.qps) > 0 || c.srqs > 0 {
 		return failed("close completion queue", c.dev.name, rdma.ErrState)
 	}
 	c.closed = true

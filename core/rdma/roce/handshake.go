@@ -55,7 +55,7 @@ func (ep *endpoint) accept(r *request, q *qp, s *socket, private []byte) error {
 	return ep.step(cm.Accept{
 		Conn: r.handle, QPN: q.num, RecvPSN: q.recvPSN,
 		ResponderResources: min(r.cm.ResponderResources, reads), InitiatorDepth: min(r.cm.InitiatorDepth, reads),
-		AckDelay: ep.dev.cfg.AckDelay, RNRRetryCount: 7, Private: private,
+		AckDelay: ep.dev.cfg.AckDelay, RNRRetryCount: 7, SRQ: q.srq != nil, Private: private,
 	})
 }
 

@@ -52,6 +52,9 @@ type qp struct {
 	rxPort  uint16
 	info    rdma.ConnInfo
 
+	srq     *srq // nil if it shares nothing
+	waiting bool // on the srq's list
+
 	early []rdma.Completion // events that come before other completions
 	last  *rdma.Completion  // the final event
 	over  bool              // it has been delivered
@@ -70,15 +73,20 @@ func (c *cq) NewQP(cfg rdma.QPConfig) (rdma.QP, error) {
 		cfg.MaxSGE < 0 || cfg.MaxSGE > maxSGE:
 		return nil, d.fail("new queue pair", rdma.ErrInvalid)
 	}
-	q := &qp{cq: c, user: cfg.User, recvPSN: ib.PSN(random64()) & ib.PSNMask}
+	shared, err := c.sharedOf(cfg.SRQ)
+	if err != nil {
+		return nil, d.fail("new queue pair", err)
+	}
+	q := &qp{cq: c, user: cfg.User, srq: shared, recvPSN: ib.PSN(random64()) & ib.PSNMask}
 	q.m = rc.New(rc.Config{
 		SendDepth: max(cfg.SendDepth, 1), RecvDepth: max(cfg.RecvDepth, 1), MaxSGE: max(cfg.MaxSGE, 1),
-		Memory: &d.regions, Pool: c.pool, Stats: &c.cnt.rc,
+		Shared: shared.receives(), Memory: &d.regions, Pool: c.pool, Stats: &c.cnt.rc,
 		WindowBytes: d.cfg.Window, MinTimeout: int64(d.cfg.MinTimeout), MaxTimeout: int64(d.cfg.MaxTimeout),
 		Hold: int64(d.cfg.Hold), RetryLimit: d.cfg.RetryLimit, RNRLimit: rc.Forever, KeepAlive: int64(d.cfg.KeepAlive),
 	})
 	q.num = d.numbers.take(c.member)
 	c.qps[q.num] = q
+	shared.join()
 	return q, nil
 }
 
@@ -160,7 +168,7 @@ func (q *qp) PostRecv(work []rdma.Work) (n int, err error) {
 }
 
 func (q *qp) postRecv(w *rdma.Work) error {
-	if w.Op != rdma.OpRecv {
+	if w.Op != rdma.OpRecv || q.srq != nil {
 		return q.fail("post receive", rdma.ErrInvalid)
 	}
 	segs, ok := q.segments(w.SGL)
@@ -279,6 +287,7 @@ func (q *qp) Close() error {
 		c.epoch.leave()
 	}
 	q.closed = true
+	q.giveBack()
 	q.m.Close()
 	delete(c.qps, q.num)
 	for _, l := range []*[]*qp{&c.active, &c.starved, &c.due, &c.goodbye} {

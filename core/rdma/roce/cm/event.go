@@ -69,6 +69,8 @@ type Accept struct {
 	RNRRetryCount uint8
 	// FlowControl tells that the local QP gives credits in its acknowledgements.
 	FlowControl bool
+	// SRQ tells that the local QP takes its receives from a shared queue.
+	SRQ bool
 	// Private is up to REPPrivateSize bytes. It is copied.
 	Private []byte
 }

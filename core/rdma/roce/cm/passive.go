@@ -129,7 +129,7 @@ func (m *Machine) accept(a *Accept) error {
 	f := REPFields{
 		LocalCommID: c.local, RemoteCommID: c.remote, LocalQPN: a.QPN, StartingPSN: a.RecvPSN,
 		ResponderResources: a.ResponderResources, InitiatorDepth: a.InitiatorDepth, TargetAckDelay: a.AckDelay,
-		FlowControl: a.FlowControl, RNRRetryCount: a.RNRRetryCount, CAGUID: m.cfg.CAGUID, Private: a.Private,
+		FlowControl: a.FlowControl, SRQ: a.SRQ, RNRRetryCount: a.RNRRetryCount, CAGUID: m.cfg.CAGUID, Private: a.Private,
 	}
 	mad, err := f.Append(nil, c.tid)
 	if err != nil {

@@ -26,6 +26,9 @@ type Config struct {
 	// SendDepth and RecvDepth are the most work requests not yet polled; MaxSGE is the most
 	// segments each may have. All must be positive.
 	SendDepth, RecvDepth, MaxSGE int
+	// Shared is where receives are taken from, by machines of one goroutine; nil means PostRecv's own. With it, RecvDepth bounds those that
+	// were taken and not yet polled; a message beyond it waits.
+	Shared *Shared
 	// Memory answers for the peer's RDMA READs and WRITEs; nil refuses them all.
 	Memory Memory
 	// Pool lends buffers to packets that overtook others; nil means that none is held.

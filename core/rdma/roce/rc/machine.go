@@ -145,7 +145,7 @@ func (m *Machine) Poll(c []Completion) int {
 	for n < len(c) && m.done.n > 0 {
 		c[n] = m.done.pop()
 		if c[n].Kind == Recv {
-			m.resp.used--
+			m.polledRecv()
 		} else {
 			m.req.used--
 		}
@@ -154,11 +154,19 @@ func (m *Machine) Poll(c []Completion) int {
 	return n
 }
 
+func (m *Machine) polledRecv() {
+	m.resp.used--
+	if m.cfg.Shared != nil {
+		m.cfg.Shared.used--
+		m.resp.recvPosted = m.Awaits() // it may have waited for this
+	}
+}
+
 // Pending is the number of completions that Poll would return.
 func (m *Machine) Pending() int { return m.done.n }
 
 // Close gives back what the machine borrowed from the shared Budget and Pool. No completion is
-// returned any more.
+// returned any more: with a Shared, Fail and Poll come first, or the receives that were taken are lost to it.
 func (m *Machine) Close() {
 	m.state = Failed
 	m.done.n = 0

@@ -4,9 +4,33 @@ import "github.com/gosrpt/gosrpt/core/ib"
 
 // recvSlot is a posted receive.
 type recvSlot struct {
-	id   uint64
-	room uint32
-	segs [][]byte
+	id    uint64
+	room  uint32
+	index uint32 // in a Shared
+	segs  [][]byte
+}
+
+func (s *recvSlot) set(id uint64, room uint32, segs [][]byte) {
+	s.id, s.room = id, room
+	s.segs = append(s.segs[:0], segs...)
+}
+
+func newRecvSlots(depth, maxSGE int) []recvSlot {
+	slots := make([]recvSlot, depth)
+	store := make([][]byte, depth*maxSGE)
+	for i := range slots {
+		slots[i].segs = store[i*maxSGE : i*maxSGE : (i+1)*maxSGE]
+	}
+	return slots
+}
+
+// roomOf is the length of segs together; false if no message is as long.
+func roomOf(segs [][]byte) (uint32, bool) {
+	room := uint64(0)
+	for _, s := range segs {
+		room += uint64(len(s))
+	}
+	return uint32(room), room <= maxMessageLength
 }
 
 // message is the request message in progress.
@@ -24,6 +48,7 @@ type responder struct {
 	head, tail uint64
 	used       int // receives that count against RecvDepth
 	recvPosted bool
+	taken      *recvSlot // of the Shared, by the message in progress
 
 	epsn ib.PSN
 	msn  uint32
@@ -41,26 +66,18 @@ type responder struct {
 }
 
 func (r *responder) init(c *Config) {
-	r.recvs = make([]recvSlot, c.RecvDepth)
-	store := make([][]byte, c.RecvDepth*c.MaxSGE)
-	for i := range r.recvs {
-		r.recvs[i].segs = store[i*c.MaxSGE : i*c.MaxSGE : (i+1)*c.MaxSGE]
+	if c.Shared == nil {
+		r.recvs = newRecvSlots(c.RecvDepth, c.MaxSGE)
 	}
 }
 
 // PostRecv queues a receive into segs, which the machine uses until the completion; the slice of
 // slices is copied. It returns false if RecvDepth receives are outstanding or there are more
-// segments than MaxSGE. In state Failed the receive is flushed at once.
+// segments than MaxSGE, or if the machine has a Shared. In state Failed the receive is flushed at once.
 func (m *Machine) PostRecv(id uint64, segs [][]byte) bool {
 	r := &m.resp
-	if r.used >= m.cfg.RecvDepth || len(segs) > m.cfg.MaxSGE {
-		return false
-	}
-	room := uint64(0)
-	for _, s := range segs {
-		room += uint64(len(s))
-	}
-	if room > maxMessageLength {
+	room, ok := roomOf(segs)
+	if m.cfg.Shared != nil || r.used >= m.cfg.RecvDepth || len(segs) > m.cfg.MaxSGE || !ok {
 		return false
 	}
 	r.used++
@@ -68,16 +85,48 @@ func (m *Machine) PostRecv(id uint64, segs [][]byte) bool {
 		m.done.push(Completion{ID: id, Kind: Recv, Status: Flushed})
 		return true
 	}
-	s := &r.recvs[r.tail%uint64(len(r.recvs))]
+	r.recvs[r.tail%uint64(len(r.recvs))].set(id, room, segs)
 	r.tail++
-	s.id, s.room = id, uint32(room)
-	s.segs = append(s.segs[:0], segs...)
 	r.recvPosted = r.holdUntil != 0 || r.told
 	return true
 }
 
+// recv is the receive of the message in progress, or of the next one; nil if there is none.
+func (m *Machine) recv() *recvSlot {
+	r, shared := &m.resp, m.cfg.Shared
+	switch {
+	case shared == nil && r.head == r.tail:
+		return nil
+	case shared == nil:
+		return &r.recvs[r.head%uint64(len(r.recvs))]
+	case r.taken == nil && r.used < m.cfg.RecvDepth:
+		if r.taken = shared.take(); r.taken != nil {
+			r.used++
+		}
+	}
+	return r.taken
+}
+
+// endRecv completes the receive that recv has returned.
+func (m *Machine) endRecv(c Completion) {
+	r := &m.resp
+	if s := r.taken; s != nil {
+		c.ID = s.id
+		m.cfg.Shared.release(s)
+		r.taken = nil
+	} else {
+		c.ID = r.recvs[r.head%uint64(len(r.recvs))].id
+		r.head++
+	}
+	c.Kind = Recv
+	m.done.push(c)
+}
+
 func (m *Machine) flushRecvs() {
 	r := &m.resp
+	if r.taken != nil {
+		m.endRecv(Completion{Status: Flushed})
+	}
 	for ; r.head != r.tail; r.head++ {
 		s := &r.recvs[r.head%uint64(len(r.recvs))]
 		m.done.push(Completion{ID: s.id, Kind: Recv, Status: Flushed})
@@ -174,21 +223,19 @@ func (m *Machine) checkPlace(op Opcode, n uint32) (verdict, bool) {
 
 func (m *Machine) executeSend(p *Packet, n uint32) verdict {
 	r := &m.resp
-	if r.head == r.tail {
+	s := m.recv()
+	if s == nil {
 		return noRecv
 	}
-	s := &r.recvs[r.head%uint64(len(r.recvs))]
 	if n > s.room-r.cur.at {
-		r.head++
-		m.done.push(Completion{ID: s.id, Kind: Recv, Status: LocalLength, Bytes: r.cur.at})
+		m.endRecv(Completion{Status: LocalLength, Bytes: r.cur.at})
 		return m.refuse(nakInvalid)
 	}
 	scatter(s.segs, r.cur.at, p.Payload)
 	r.cur.kind = Send
 	r.cur.at += n
 	if p.Op == OpSendLast || p.Op == OpSendOnly {
-		r.head++
-		m.done.push(Completion{ID: s.id, Kind: Recv, Bytes: r.cur.at, Solicited: p.Solicited})
+		m.endRecv(Completion{Bytes: r.cur.at, Solicited: p.Solicited})
 		m.endMessage()
 	}
 	return taken

@@ -8,6 +8,7 @@ func (p Plan) Contract() ioctx.Plan {
 		Credits: p.Credits, Unsolicited: p.Unsolicited, Responses: p.Responses, SendWork: p.SendWork,
 		MaxRequestIU: p.MaxRequestIU, MaxResponseIU: p.MaxResponseIU, MaxImmediateOffset: p.MaxImmediateOffset,
 		MaxTransfer: p.MaxTransfer, ArenaSize: p.ArenaSize, MaxWait: p.MaxWait,
+		SharedReceives: p.SharedReceives,
 	}
 }
 
@@ -17,6 +18,7 @@ func FromContract(c ioctx.Plan) (Plan, error) {
 		Credits: c.Credits, Unsolicited: c.Unsolicited, Responses: c.Responses, SendWork: c.SendWork,
 		MaxRequestIU: c.MaxRequestIU, MaxResponseIU: c.MaxResponseIU, MaxImmediateOffset: c.MaxImmediateOffset,
 		MaxTransfer: c.MaxTransfer, ArenaSize: c.ArenaSize, MaxWait: c.MaxWait,
+		SharedReceives: c.SharedReceives,
 	}
 	return p, p.Validate()
 }

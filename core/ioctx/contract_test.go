@@ -11,7 +11,7 @@ import (
 func TestPlanSurvivesTheContract(t *testing.T) {
 	// Every number is another, so that none can stand for another one.
 	p := DefaultPlan()
-	p.Unsolicited, p.MaxResponseIU, p.MaxImmediateOffset, p.MaxTransfer = 5, 300, 511, 1<<20
+	p.Unsolicited, p.MaxResponseIU, p.MaxImmediateOffset, p.MaxTransfer, p.SharedReceives = 5, 300, 511, 1<<20, 4000
 	got, err := FromContract(p.Contract())
 	if err != nil || got != p {
 		t.Errorf("%+v, %v, want %+v", got, err, p)
@@ -32,6 +32,9 @@ func TestBothSidesAgreeOnTheRanges(t *testing.T) {
 		func(p *ioctx.Plan) { p.Credits, p.Responses = 4096, 4096 }, func(p *ioctx.Plan) { p.Credits, p.Responses = 4097, 4097 },
 		func(p *ioctx.Plan) { p.Unsolicited = 1 }, func(p *ioctx.Plan) { p.Unsolicited = 0 },
 		func(p *ioctx.Plan) { p.Unsolicited = 64 }, func(p *ioctx.Plan) { p.Unsolicited = 65 },
+		func(p *ioctx.Plan) { p.SharedReceives = 16 }, func(p *ioctx.Plan) { p.SharedReceives = 15 }, func(p *ioctx.Plan) { p.SharedReceives = -1 },
+		func(p *ioctx.Plan) { p.SharedReceives = 65536 }, func(p *ioctx.Plan) { p.SharedReceives = 65537 },
+		func(p *ioctx.Plan) { p.Unsolicited, p.SharedReceives = 20, 21 }, func(p *ioctx.Plan) { p.Unsolicited, p.SharedReceives = 20, 22 },
 		func(p *ioctx.Plan) { p.Responses = p.Credits }, func(p *ioctx.Plan) { p.Responses = p.Credits - 1 },
 		func(p *ioctx.Plan) { p.Responses = 8192 }, func(p *ioctx.Plan) { p.Responses = 8193 },
 		func(p *ioctx.Plan) { p.SendWork = 16 }, func(p *ioctx.Plan) { p.SendWork = 15 },

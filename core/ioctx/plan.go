@@ -14,6 +14,10 @@ type Plan struct {
 	// Unsolicited is how many receive buffers a channel has beyond Credits, for the IUs that use no
 	// credit (CRED_RSP, AER_RSP, I_LOGOUT). At least 1.
 	Unsolicited int
+	// SharedReceives is how many receive buffers the channels of a device share; 0 means that each has its own. Each channel is then
+	// promised as many as it has credits and unsolicited receives, and gets fewer credits when there are not enough left. 16..65536, and
+	// more than Unsolicited.
+	SharedReceives int
 	// Responses is how many response buffers, and so command contexts, a channel has. More than
 	// Credits lets an initiator use a returned credit before the acknowledgement of the response
 	// that returned it has come in. At least Credits.
@@ -66,6 +70,8 @@ func (p Plan) Validate() error {
 	}
 	check(p.Credits >= 2 && p.Credits <= 4096, "credits %d: must be 2..4096", p.Credits)
 	check(p.Unsolicited >= 1 && p.Unsolicited <= 64, "unsolicited receives %d: must be 1..64", p.Unsolicited)
+	check(p.SharedReceives == 0 || p.SharedReceives >= 16 && p.SharedReceives <= 65536 && p.SharedReceives >= LeastCredits+p.Unsolicited,
+		"shared receives %d: must be 0, or 16..65536 and at least %d more than the unsolicited ones", p.SharedReceives, LeastCredits)
 	check(p.Responses >= p.Credits && p.Responses <= 8192, "response buffers %d: must be credits (%d)..8192", p.Responses, p.Credits)
 	check(p.SendWork >= 16 && p.SendWork <= 32768, "send queue depth %d: must be 16..32768", p.SendWork)
 	check(p.MaxRequestIU >= 64 && p.MaxRequestIU <= 1<<20, "request IU of %d bytes: must be 64..1048576", p.MaxRequestIU)
@@ -80,13 +86,23 @@ func (p Plan) Validate() error {
 	return fmt.Errorf("%w: %w", ErrPlan, errors.Join(errs...))
 }
 
-// Receives is the number of receive buffers of a channel.
+// LeastCredits is the fewest that an initiator can work with: it keeps one for task management.
+const LeastCredits = 2
+
+// Receives is the number of receive buffers of a channel, or the most that it is promised of the shared ones.
 func (p Plan) Receives() int { return p.Credits + p.Unsolicited }
 
 // ChannelBytes is how much registered memory a channel takes.
 func (p Plan) ChannelBytes() uint64 {
-	return ringBytes(p.Receives(), p.MaxRequestIU) + ringBytes(p.Responses+ReservedResponses, p.MaxResponseIU)
+	n := ringBytes(p.Responses+ReservedResponses, p.MaxResponseIU)
+	if p.SharedReceives == 0 {
+		n += ringBytes(p.Receives(), p.MaxRequestIU)
+	}
+	return n
 }
+
+// SharedBytes is how much registered memory the shared receives of a device take.
+func (p Plan) SharedBytes() uint64 { return ringBytes(p.SharedReceives, p.MaxRequestIU) }
 
 // ReservedResponses is the number of response buffers that a channel has for IUs of the target's
 // own, such as T_LOGOUT, beside Plan.Responses.

@@ -68,7 +68,7 @@ func (g *ioctxGreeting) watch(ctx, in context.Context) error {
 // Plan asks the plugin for a plan. ctx must have an end. An error means that there is none; it wraps an *ioctx.Error
 // if the plugin said so itself.
 func (p *IOCtx) Plan(ctx context.Context, s ioctx.Situation) (ioctx.Plan, error) {
-	return p.plan(ctx, &ioctxpb.PlanRequest{Situation: ioctxwire.SituationMessage(s)})
+	return p.plan(ctx, s, &ioctxpb.PlanRequest{})
 }
 
 // Replans tells whether the plugin takes pressure.
@@ -76,10 +76,11 @@ func (p *IOCtx) Replans() bool { return p.g.replan }
 
 // Replan is Plan under pressure, for a plugin that takes it.
 func (p *IOCtx) Replan(ctx context.Context, s ioctx.Situation, pressure ioctx.Pressure) (ioctx.Plan, error) {
-	return p.plan(ctx, &ioctxpb.PlanRequest{Situation: ioctxwire.SituationMessage(s), Pressure: ioctxwire.PressureMessage(pressure)})
+	return p.plan(ctx, s, &ioctxpb.PlanRequest{Pressure: ioctxwire.PressureMessage(pressure)})
 }
 
-func (p *IOCtx) plan(ctx context.Context, q *ioctxpb.PlanRequest) (ioctx.Plan, error) {
+func (p *IOCtx) plan(ctx context.Context, s ioctx.Situation, q *ioctxpb.PlanRequest) (ioctx.Plan, error) {
+	q.Situation = ioctxwire.SituationMessage(s)
 	r, err := p.g.rpc.Plan(ctx, q)
 	if err == nil {
 		err = ioctxFailed("plan", r.Error)
@@ -87,7 +88,7 @@ func (p *IOCtx) plan(ctx context.Context, q *ioctxpb.PlanRequest) (ioctx.Plan, e
 	if err != nil {
 		return ioctx.Plan{}, err
 	}
-	return ioctxwire.Plan(r.Plan)
+	return ioctxwire.Answer(r.Plan, s)
 }
 
 // Watches tells whether the plugin tells of changes.

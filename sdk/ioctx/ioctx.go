@@ -95,6 +95,10 @@ type Plan struct {
 	// Unsolicited is how many receive buffers a channel has beyond Credits, for the information units that use no credit.
 	// 1..64. So a channel's receive depth is Credits + Unsolicited.
 	Unsolicited int
+	// SharedReceives is how many receive buffers the channels of a device share; 0 means that each channel has its own. With it a channel is
+	// promised Credits + Unsolicited of them, or fewer credits when not as many are left, so that there is never more credit than buffers.
+	// 0, or 16..65536 and at least Unsolicited + 2. A device that cannot share receives gives each channel its own.
+	SharedReceives int
 	// Responses is how many response buffers, and so command contexts, a channel has. Credits..8192.
 	Responses int
 	// SendWork is the depth of a channel's send queue in work requests. 16..32768.

@@ -22,6 +22,9 @@ func (p Plan) Validate() error {
 	}
 	between("credits", whole(p.Credits), 2, 4096)
 	between("unsolicited", whole(p.Unsolicited), 1, 64)
+	if p.SharedReceives != 0 {
+		between("shared_receives", whole(p.SharedReceives), max(16, whole(p.Unsolicited)+2), 65536)
+	}
 	between("responses", whole(p.Responses), whole(p.Credits), 8192)
 	between("send_work", whole(p.SendWork), 16, 32768)
 	between("max_request_iu", uint64(p.MaxRequestIU), 64, 1<<20)

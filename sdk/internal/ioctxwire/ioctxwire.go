@@ -19,10 +19,11 @@ func number(n uint32) int { return int(min(n, math.MaxInt32)) }
 
 // Numbers is p as a message.
 func Numbers(p ioctx.Plan) *ioctxpb.Numbers {
+	shared := count(p.SharedReceives)
 	return &ioctxpb.Numbers{
 		Credits: count(p.Credits), Unsolicited: count(p.Unsolicited), Responses: count(p.Responses), SendWork: count(p.SendWork),
 		MaxRequestIu: p.MaxRequestIU, MaxResponseIu: p.MaxResponseIU, MaxImmediateOffset: p.MaxImmediateOffset,
-		MaxTransfer: p.MaxTransfer, ArenaSize: p.ArenaSize, MaxWaitNs: uint64(max(p.MaxWait, 0)),
+		MaxTransfer: p.MaxTransfer, ArenaSize: p.ArenaSize, MaxWaitNs: uint64(max(p.MaxWait, 0)), SharedReceives: &shared,
 	}
 }
 
@@ -35,11 +36,21 @@ func Plan(m *ioctxpb.Numbers) (ioctx.Plan, error) {
 		Credits: number(m.Credits), Unsolicited: number(m.Unsolicited), Responses: number(m.Responses), SendWork: number(m.SendWork),
 		MaxRequestIU: m.MaxRequestIu, MaxResponseIU: m.MaxResponseIu, MaxImmediateOffset: m.MaxImmediateOffset,
 		MaxTransfer: m.MaxTransfer, ArenaSize: m.ArenaSize, MaxWait: time.Duration(min(m.MaxWaitNs, math.MaxInt64)),
+		SharedReceives: number(m.GetSharedReceives()),
 	}
 	if err := p.Validate(); err != nil {
 		return ioctx.Plan{}, err
 	}
 	return p, nil
+}
+
+// Answer reads the plan of a planner that was asked about s. A number that the planner's SDK does not know is that of s.Default.
+func Answer(m *ioctxpb.Numbers, s ioctx.Situation) (ioctx.Plan, error) {
+	if m != nil && m.SharedReceives == nil {
+		shared := count(s.Default.SharedReceives)
+		m.SharedReceives = &shared
+	}
+	return Plan(m)
 }
 
 // SituationMessage is s as a message.

@@ -14,7 +14,8 @@ import (
 
 func plan() ioctx.Plan {
 	return ioctx.Plan{Credits: 128, Unsolicited: 4, Responses: 192, SendWork: 512, MaxRequestIU: 8276, MaxResponseIU: 500,
-		MaxImmediateOffset: 512, MaxTransfer: 1 << 20, ArenaSize: 64 << 20, MaxWait: 10 * time.Second}
+		MaxImmediateOffset: 512, MaxTransfer: 1 << 20, ArenaSize: 64 << 20, MaxWait: 10 * time.Second,
+		SharedReceives: 1000}
 }
 
 func travel[M proto.Message](t *testing.T, m, to M) M {
@@ -47,6 +48,31 @@ func TestPressureArrivesAsItWasSent(t *testing.T) {
 	p := ioctx.Pressure{Waited: 1, TimedOut: 2, Refused: 3, Channels: 4, Arena: 5, ArenaFree: 6}
 	if got := Pressure(travel(t, PressureMessage(p), &ioctxpb.Pressure{})); got != p {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestPlannerOfBeforeSharedReceivesLeavesThemAsTheyAre: what it answers does not name them.
+func TestPlannerOfBeforeSharedReceivesLeavesThemAsTheyAre(t *testing.T) {
+	old := Numbers(plan())
+	old.SharedReceives = nil
+	want := plan()
+	want.SharedReceives = 77
+	if got, err := Answer(travel(t, old, &ioctxpb.Numbers{}), ioctx.Situation{Default: want}); err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	none := plan()
+	none.SharedReceives = 0
+	if got, err := Answer(travel(t, Numbers(none), &ioctxpb.Numbers{}), ioctx.Situation{Default: want}); err != nil || got != none {
+		t.Errorf("a planner that says 0: %+v, %v", got, err)
+	}
+	// A host of before asks without it.
+	asked := SituationMessage(ioctx.Situation{Default: plan()})
+	asked.Default.SharedReceives = nil
+	if got, err := Situation(travel(t, asked, &ioctxpb.Situation{})); err != nil || got.Default != none {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := Answer(nil, ioctx.Situation{}); err == nil {
+		t.Error("no answer is a plan")
 	}
 }
 

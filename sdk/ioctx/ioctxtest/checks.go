@@ -66,6 +66,7 @@ func checkSituations(r *run) {
 	for _, change := range []func(*ioctx.Situation){
 		func(*ioctx.Situation) {},
 		func(s *ioctx.Situation) { s.Devices, s.Units = nil, nil },
+		func(s *ioctx.Situation) { s.Default.SharedReceives = 1024 },
 		func(s *ioctx.Situation) { s.Memory = 0 },
 		func(s *ioctx.Situation) { s.Memory = 1 },
 		func(s *ioctx.Situation) { s.Channels, s.ChannelsPerNexus = 1, 1 },

@@ -17,6 +17,7 @@ var settings = schema.Schema{
 	{Key: "policy", Kind: schema.KindChoice, Choices: []string{"static"}, Default: "static", Help: "there is no other yet"},
 	number("credits", "requests that an initiator may have outstanding on a channel"),
 	number("unsolicited", "receive buffers of a channel beyond credits"),
+	{Key: "shared_receives", Kind: schema.KindNumber, Min: 0, Max: math.MaxInt32, Help: "receive buffers that the channels of a device share; 0: each has its own"},
 	number("responses", "response buffers of a channel; by default one and a half times the credits that are set"),
 	number("send_work", "depth of a channel's send queue; by default four times the credits that are set, if that is more than the target's own"),
 	size("max_request_iu", "longest information unit of an initiator, as 8KiB", math.MaxUint32),
@@ -49,7 +50,9 @@ func (Opener) Open(_ context.Context, config map[string]string) (ioctx.Planner, 
 	if err != nil {
 		return nil, &ioctx.Error{Code: ioctx.CodeConfig, Err: err}
 	}
-	return &planner{numbers: ioctx.Plan{
+	_, shared := config["shared_receives"]
+	return &planner{shared: shared, numbers: ioctx.Plan{
+		SharedReceives: int(v.Number("shared_receives")),
 		Credits: int(v.Number("credits")), Unsolicited: int(v.Number("unsolicited")), Responses: int(v.Number("responses")),
 		SendWork: int(v.Number("send_work")), MaxRequestIU: uint32(v.Size("max_request_iu")), MaxResponseIU: uint32(v.Size("max_response_iu")),
 		MaxImmediateOffset: uint32(v.Size("max_immediate_offset")), MaxTransfer: uint64(v.Size("max_transfer")),
@@ -58,7 +61,10 @@ func (Opener) Open(_ context.Context, config map[string]string) (ioctx.Planner, 
 }
 
 // planner is the numbers that are set; the others are 0.
-type planner struct{ numbers ioctx.Plan }
+type planner struct {
+	numbers ioctx.Plan
+	shared  bool // SharedReceives is set, perhaps to 0
+}
 
 // Plan is the target's own plan with the numbers that are set. If they do not go together the error names those that do not.
 func (p *planner) Plan(_ context.Context, s ioctx.Situation) (ioctx.Plan, error) {
@@ -69,6 +75,9 @@ func (p *planner) Plan(_ context.Context, s ioctx.Situation) (ioctx.Plan, error)
 	}
 	put(&plan.Credits, set.Credits)
 	put(&plan.Unsolicited, set.Unsolicited)
+	if p.shared {
+		plan.SharedReceives = set.SharedReceives
+	}
 	put(&plan.Responses, set.Responses)
 	put(&plan.SendWork, set.SendWork)
 	put(&plan.MaxRequestIU, set.MaxRequestIU)

@@ -11,7 +11,8 @@ import (
 
 func situation() ioctx.Situation {
 	return ioctx.Situation{Default: ioctx.Plan{Credits: 128, Unsolicited: 4, Responses: 192, SendWork: 512, MaxRequestIU: 8276,
-		MaxResponseIU: 512, MaxImmediateOffset: 512, MaxTransfer: 16 << 20, ArenaSize: 64 << 20, MaxWait: 10 * time.Second}}
+		MaxResponseIU: 512, MaxImmediateOffset: 512, MaxTransfer: 16 << 20, ArenaSize: 64 << 20, MaxWait: 10 * time.Second,
+		SharedReceives: 300}}
 }
 
 func TestKit(t *testing.T) {
@@ -38,6 +39,8 @@ func TestNumbersThatAreSetReplaceTheTargetsOwn(t *testing.T) {
 		"many credits": {map[string]string{"credits": "1000"}, func(p *ioctx.Plan) { p.Credits, p.Responses, p.SendWork = 1000, 1500, 4000 }},
 		"both": {map[string]string{"credits": "1000", "responses": "1001", "send_work": "99"},
 			func(p *ioctx.Plan) { p.Credits, p.Responses, p.SendWork = 1000, 1001, 99 }},
+		"shared":     {map[string]string{"shared_receives": "4096"}, func(p *ioctx.Plan) { p.SharedReceives = 4096 }},
+		"not shared": {map[string]string{"shared_receives": "0"}, func(p *ioctx.Plan) { p.SharedReceives = 0 }},
 		"the rest": {map[string]string{"unsolicited": "9", "max_request_iu": "4096", "max_response_iu": "256 B", "max_immediate_offset": "100",
 			"max_transfer": "1MiB", "arena_size": "1GiB", "max_wait": "250ms"},
 			func(p *ioctx.Plan) {
@@ -76,6 +79,7 @@ func TestNumbersThatDoNotGoTogetherAreNamed(t *testing.T) {
 		"credits":   {"credits": "5000"},
 		"arena":     {"arena_size": "1MiB"},
 		"max_wait":  {"max_wait": "2h"},
+		"shared":    {"shared_receives": "15"},
 	} {
 		p, err := Opener{}.Open(t.Context(), config)
 		if err != nil {
@@ -89,7 +93,7 @@ func TestNumbersThatDoNotGoTogetherAreNamed(t *testing.T) {
 
 func TestSettingThatCannotBeReadIsNamed(t *testing.T) {
 	for key, values := range map[string][]string{
-		"policy": {"elastic", ""}, "credits": {"", "-1", "0", "many", "99999999999"}, "unsolicited": {"x"}, "responses": {"1.5"}, "send_work": {"0"},
+		"policy": {"elastic", ""}, "credits": {"", "-1", "0", "many", "99999999999"}, "unsolicited": {"x"}, "shared_receives": {"-1", "all"}, "responses": {"1.5"}, "send_work": {"0"},
 		"max_request_iu": {"5GiB", "0"}, "max_response_iu": {"1 parsec"}, "max_immediate_offset": {"-1"}, "max_transfer": {"0"}, "arena_size": {""},
 		"max_wait": {"10", "-1s", "0s"}, "colour": {"red"},
 	} {

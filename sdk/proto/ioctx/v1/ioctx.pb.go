@@ -711,8 +711,10 @@ type Numbers struct {
 	MaxTransfer        uint64                 `protobuf:"varint,8,opt,name=max_transfer,json=maxTransfer,proto3" json:"max_transfer,omitempty"`
 	ArenaSize          uint64                 `protobuf:"varint,9,opt,name=arena_size,json=arenaSize,proto3" json:"arena_size,omitempty"`
 	MaxWaitNs          uint64                 `protobuf:"varint,10,opt,name=max_wait_ns,json=maxWaitNs,proto3" json:"max_wait_ns,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Absent in what was built before there was such a thing: from a plugin that means as in Situation.default, from a host 0.
+	SharedReceives *uint32 `protobuf:"varint,11,opt,name=shared_receives,json=sharedReceives,proto3,oneof" json:"shared_receives,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Numbers) Reset() {
@@ -811,6 +813,13 @@ func (x *Numbers) GetArenaSize() uint64 {
 func (x *Numbers) GetMaxWaitNs() uint64 {
 	if x != nil {
 		return x.MaxWaitNs
+	}
+	return 0
+}
+
+func (x *Numbers) GetSharedReceives() uint32 {
+	if x != nil && x.SharedReceives != nil {
+		return *x.SharedReceives
 	}
 	return 0
 }
@@ -947,7 +956,7 @@ const file_ioctx_v1_ioctx_proto_rawDesc = "" +
 	"arena_free\x18\x06 \x01(\x04R\tarenaFree\"j\n" +
 	"\fPlanResponse\x12,\n" +
 	"\x05error\x18\x01 \x01(\v2\x16.gosrpt.ioctx.v1.ErrorR\x05error\x12,\n" +
-	"\x04plan\x18\x02 \x01(\v2\x18.gosrpt.ioctx.v1.NumbersR\x04plan\"\xe2\x02\n" +
+	"\x04plan\x18\x02 \x01(\v2\x18.gosrpt.ioctx.v1.NumbersR\x04plan\"\xa4\x03\n" +
 	"\aNumbers\x12\x18\n" +
 	"\acredits\x18\x01 \x01(\rR\acredits\x12 \n" +
 	"\vunsolicited\x18\x02 \x01(\rR\vunsolicited\x12\x1c\n" +
@@ -960,7 +969,9 @@ const file_ioctx_v1_ioctx_proto_rawDesc = "" +
 	"\n" +
 	"arena_size\x18\t \x01(\x04R\tarenaSize\x12\x1e\n" +
 	"\vmax_wait_ns\x18\n" +
-	" \x01(\x04R\tmaxWaitNs\"\x0e\n" +
+	" \x01(\x04R\tmaxWaitNs\x12,\n" +
+	"\x0fshared_receives\x18\v \x01(\rH\x00R\x0esharedReceives\x88\x01\x01B\x12\n" +
+	"\x10_shared_receives\"\x0e\n" +
 	"\fWatchRequest\"'\n" +
 	"\rWatchResponse\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason2\xae\x02\n" +
@@ -1033,6 +1044,7 @@ func file_ioctx_v1_ioctx_proto_init() {
 	if File_ioctx_v1_ioctx_proto != nil {
 		return
 	}
+	file_ioctx_v1_ioctx_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -18,6 +18,10 @@ type ChannelConfig struct {
 	Device  rdma.Device
 	// Plan sizes the rings and queues.
 	Plan ioctx.Plan
+	// Receives, if not nil, is the pool that the channel receives from, and Share how many receives it was promised there: at least one
+	// more than its credits. The promise is the channel's from Accept on.
+	Receives *ReceivePool
+	Share    int
 	// Terms is what the login has settled.
 	Terms channel.Terms
 	// Held keeps the requests of the channel waiting until Admit.
@@ -41,7 +45,7 @@ type Channel struct {
 	m     *channel.Machine
 	qp    rdma.QP
 	id    uint64
-	recv  *ioctx.Ring
+	recv  receives
 	send  *ioctx.Ring
 	slots []slotState
 	q     sendQueue
@@ -49,8 +53,6 @@ type Channel struct {
 	acts  []channel.Action
 	// running is set while acts are being carried out.
 	running bool
-	repost  []rdma.Work
-	reposts []rdma.SGE
 	limit   uint64 // longest piece of data
 
 	info        rdma.ConnInfo
@@ -77,30 +79,28 @@ const repostBatch = 32
 func NewChannel(cfg ChannelConfig) (*Channel, error) {
 	p := &cfg.Plan
 	cfg.Timing = cfg.Timing.withDefaults()
-	recv, err := ioctx.NewRing(cfg.Device, p.Receives(), p.MaxRequestIU)
+	recv, err := newReceives(&cfg)
 	if err != nil {
 		return nil, err
 	}
 	send, err := ioctx.NewRing(cfg.Device, p.Responses+ioctx.ReservedResponses, p.MaxResponseIU)
 	if err != nil {
-		return nil, errors.Join(err, recv.Close())
+		return nil, errors.Join(err, recv.discard())
 	}
 	limits := cfg.Terms.Limits
 	limits.MaxTable = cfg.Reactor.tables.longest(limits.MaxTransfer)
 	c := &Channel{
 		cfg: cfg, recv: recv, send: send,
 		m: channel.New(channel.Config{
-			Credits: uint32(cfg.Terms.Rsp.Delta), Slots: p.Responses, Recvs: p.Receives(),
+			Credits: uint32(cfg.Terms.Rsp.Delta), Slots: p.Responses, Recvs: recv.share,
 			Limits: limits, MaxTIIU: min(cfg.Terms.Rsp.MaxTIIU, p.MaxResponseIU), Held: cfg.Held,
 			SolNot: cfg.Terms.Rsp.Flags&srp.LoginRspSolNot != 0, Notify: cfg.Terms.Notify,
 		}),
-		slots:   make([]slotState, p.Responses),
-		q:       newSendQueue(sendDepth(p, cfg.Device.Attr()), 3*p.Responses+p.Receives()),
-		acts:    make([]channel.Action, 0, 64),
-		repost:  make([]rdma.Work, 0, repostBatch),
-		reposts: make([]rdma.SGE, repostBatch),
-		held:    cfg.Held,
-		limit:   max(min(uint64(cfg.Device.Attr().MaxMessage), pieceSize), 1),
+		slots: make([]slotState, p.Responses),
+		q:     newSendQueue(sendDepth(p, cfg.Device.Attr()), 3*p.Responses+recv.share),
+		acts:  make([]channel.Action, 0, 64),
+		held:  cfg.Held,
+		limit: max(min(uint64(cfg.Device.Attr().MaxMessage), pieceSize), 1),
 	}
 	c.share.most = cfg.Reactor.tables.share()
 	for i := range c.slots {
@@ -128,13 +128,13 @@ func (c *Channel) Accept(req rdma.ConnRequest) error {
 		return err
 	}
 	id := r.clients.add(c)
-	qp, err := cq.NewQP(rdma.QPConfig{User: id, SendDepth: c.q.depth, RecvDepth: c.recv.Depth(), MaxSGE: 1})
+	qp, err := cq.NewQP(c.recv.queuePair(rdma.QPConfig{User: id, SendDepth: c.q.depth, MaxSGE: 1}))
 	if err != nil {
 		r.clients.remove(id)
 		return err
 	}
 	c.id, c.qp = id, qp
-	if err = c.postAll(); err == nil {
+	if err = c.recv.postAll(qp); err == nil {
 		rsp := c.cfg.Terms.Rsp
 		err = qp.Accept(req, rsp.Append(nil))
 	}
@@ -149,40 +149,8 @@ func (c *Channel) Accept(req rdma.ConnRequest) error {
 	return nil
 }
 
-// postAll posts every receive buffer.
-func (c *Channel) postAll() error {
-	for i := range c.recv.Depth() {
-		c.stageRecv(uint32(i))
-		if len(c.repost) == repostBatch || i == c.recv.Depth()-1 {
-			if err := c.postRecvs(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (c *Channel) stageRecv(buf uint32) {
-	n := len(c.repost)
-	c.reposts[n] = c.recv.Full(int(buf))
-	c.repost = append(c.repost, rdma.Work{ID: workID(kindRecv, buf), Op: rdma.OpRecv, SGL: c.reposts[n : n+1 : n+1]})
-}
-
-func (c *Channel) postRecvs() error {
-	if len(c.repost) == 0 {
-		return nil
-	}
-	n, err := c.qp.PostRecv(c.repost)
-	short := n < len(c.repost)
-	c.repost = c.repost[:0]
-	if short && err == nil {
-		err = rdma.ErrFull
-	}
-	return err
-}
-
 // Discard frees a channel that was never accepted.
-func (c *Channel) Discard() error { return errors.Join(c.recv.Close(), c.send.Close()) }
+func (c *Channel) Discard() error { return errors.Join(c.recv.discard(), c.send.Close()) }
 
 // Admit lets a held channel run.
 func (c *Channel) Admit() {
@@ -227,7 +195,7 @@ func (c *Channel) finish() {
 		err = c.qp.Close()
 	}
 	c.cfg.Reactor.clients.remove(c.id)
-	if err := errors.Join(err, c.recv.Close(), c.send.Close()); err != nil {
+	if err := errors.Join(err, c.recv.end(c), c.send.Close()); err != nil {
 		c.fault.note(err)
 	}
 	c.aborts.finish()
@@ -246,7 +214,7 @@ func (c *Channel) kill() {
 	}
 	c.lost = true
 	c.q.clear()
-	if err := errors.Join(c.qp.Close(), c.recv.Unregister(), c.send.Unregister()); err != nil {
+	if err := errors.Join(c.qp.Close(), c.recv.unregister(), c.send.Unregister()); err != nil {
 		c.fault.note(err)
 	}
 	c.dropTables() // the room is the reactor's, which may be ending

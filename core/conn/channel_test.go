@@ -122,6 +122,9 @@ func (g *rig) settled(p *peer) {
 			g.t.Errorf("table room is out: %+v", s)
 		}
 		if p == nil {
+			if g.pool != nil && g.pool.Stats() != (PoolStats{Depth: g.pool.Depth()}) {
+				g.t.Errorf("receives are out: %+v", g.pool.Stats())
+			}
 			return
 		}
 		window, active, owed := p.ch.m.Credits()

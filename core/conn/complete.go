@@ -38,19 +38,6 @@ func (c *Channel) event(w *rdma.Completion) {
 	}
 }
 
-func (c *Channel) received(buf uint32, w *rdma.Completion) {
-	if w.Status != rdma.StatusOK {
-		if !c.established && w.Status == rdma.StatusFlushed {
-			return // the event that says why follows
-		}
-		c.feed(&channel.Event{Kind: channel.EvRecvDone, Buf: buf, Outcome: c.outcome(w)})
-		return
-	}
-	b := c.recv.Buffer(int(buf))
-	n := min(uint64(w.Bytes), uint64(len(b)))
-	c.feed(&channel.Event{Kind: channel.EvRecv, Buf: buf, IU: b[:n:n]})
-}
-
 // outcome translates a status and keeps the first fault.
 func (c *Channel) outcome(w *rdma.Completion) channel.Outcome {
 	switch w.Status {

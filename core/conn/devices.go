@@ -15,7 +15,7 @@ func (r *Reactor) AddDevice(dev rdma.Device) error {
 	}
 	cq, err := dev.NewCQ(rdma.CQConfig{Depth: r.cfg.QueueDepth, Wake: r.Wake, Index: r.cfg.Index, Count: r.cfg.Count})
 	if err == nil {
-		r.queues = append(r.queues, queue{dev, cq})
+		r.queues = append(r.queues, queue{dev: dev, cq: cq})
 		err = errors.Join(r.watch(cq.FD(), byLevel), r.tables.register(dev))
 	}
 	if err != nil {
@@ -40,6 +40,7 @@ func (r *Reactor) RemoveDevice(dev rdma.Device) error {
 	if fd := cq.FD(); fd >= 0 {
 		r.park.unwatch(fd)
 	}
+	err := r.queues[i].close()
 	r.queues = slices.Delete(r.queues, i, i+1)
-	return errors.Join(cq.Close(), r.tables.unregister(dev))
+	return errors.Join(err, r.tables.unregister(dev))
 }

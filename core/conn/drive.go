@@ -100,13 +100,16 @@ func (c *Channel) acquire(from *ioctx.Arena, l *ioctx.Lease, granted channel.Eve
 }
 
 func (c *Channel) enqueue(a channel.Action) {
+	if a.Kind == channel.ActRepost {
+		c.recv.left++
+	}
 	c.q.push(a)
 	c.cfg.Reactor.clients.markReady(c.id)
 }
 
 func (c *Channel) disconnect() {
 	c.q.clear()
-	c.repost = c.repost[:0]
+	c.recv.drop()
 	c.drainFor(c.cfg.Timing.Drain)
 	c.note(c.qp.Disconnect())
 }

@@ -3,6 +3,7 @@ package conn
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gosrpt/gosrpt/core/rdma"
@@ -64,6 +65,47 @@ type Reactor struct {
 type queue struct {
 	dev rdma.Device
 	cq  rdma.CQ
+	// pools are those on it, lastPool the number of the newest.
+	pools    []*ReceivePool
+	lastPool uint32
+}
+
+// close frees the queue; its channels have been killed.
+func (q *queue) close() error {
+	var errs []error
+	for _, p := range slices.Clone(q.pools) {
+		p.retired = true
+		errs = append(errs, p.kill(), p.settle())
+	}
+	return errors.Join(append(errs, q.cq.Close())...)
+}
+
+// reclaim takes a receive back that a queue pair without a channel had taken from a pool.
+func (q *queue) reclaim(c *rdma.Completion) {
+	if k, buf := splitID(c.ID); c.Op == rdma.OpRecv && k == kindRecv {
+		for _, p := range q.pools {
+			if p.num == poolOf(c.ID) {
+				p.back(buf)
+			}
+		}
+	}
+}
+
+// queueOf is the queue on a device, nil if there is none.
+func (r *Reactor) queueOf(dev rdma.Device) *queue {
+	for i := range r.queues {
+		if r.queues[i].dev == dev {
+			return &r.queues[i]
+		}
+	}
+	return nil
+}
+
+// dropPool forgets a pool.
+func (r *Reactor) dropPool(p *ReceivePool) {
+	if q := r.queueOf(p.dev); q != nil {
+		q.pools = slices.DeleteFunc(q.pools, func(o *ReceivePool) bool { return o == p })
+	}
 }
 
 // ReactorStats counts what a reactor did.
@@ -115,10 +157,8 @@ func (r *Reactor) Stats() ReactorStats {
 }
 
 func (r *Reactor) cq(dev rdma.Device) (rdma.CQ, error) {
-	for i := range r.queues {
-		if r.queues[i].dev == dev {
-			return r.queues[i].cq, nil
-		}
+	if q := r.queueOf(dev); q != nil {
+		return q.cq, nil
 	}
 	return nil, fmt.Errorf("conn: reactor %s: device %s: %w", r.cfg.Name, dev.Name(), ErrDevice)
 }
@@ -142,8 +182,8 @@ func (r *Reactor) free() error {
 	r.now = time.Now()
 	r.clients.each(func(c client) { c.kill() })
 	var errs []error
-	for _, q := range r.queues {
-		errs = append(errs, q.cq.Close())
+	for i := range r.queues {
+		errs = append(errs, r.queues[i].close())
 	}
 	r.queues = nil
 	return errors.Join(append(errs, r.tables.close(), r.park.close())...)
@@ -190,6 +230,8 @@ func (r *Reactor) poll() bool {
 			c := &r.batch[j]
 			if cl := r.clients.get(c.User); cl != nil {
 				cl.complete(c)
+			} else {
+				r.queues[i].reclaim(c)
 			}
 			c.Data = nil
 		}

@@ -25,6 +25,7 @@ type rig struct {
 	listener rdma.Listener
 	loop     *rdmatest.Loop
 	plan     ioctx.Plan
+	pool     *ReceivePool // nil: channels have receives of their own
 	timing   Timing
 	tables   uint64 // bytes of memory for indirect tables
 	memory   int    // bytes of the arena
@@ -39,6 +40,7 @@ const listenPort = 5555
 func newRig(t testing.TB, adjust ...func(*rig)) *rig {
 	t.Helper()
 	g := &rig{t: t, plan: ioctx.DefaultPlan(), memory: 64 * ioctx.PageSize, tables: 1 << 20}
+	g.plan.SharedReceives = sharedByDefault
 	g.plan.Credits, g.plan.Responses, g.plan.SendWork = 16, 24, 32
 	g.provider, g.dev, g.peerDev = rdmatest.Pair()
 	t.Cleanup(func() {
@@ -69,6 +71,11 @@ func newRig(t testing.TB, adjust ...func(*rig)) *rig {
 	}
 	g.loop = rdmatest.NewLoop(t, g.peerDev, rdma.CQConfig{Depth: 4096})
 	g.reactor.Start()
+	if g.plan.SharedReceives > 0 {
+		if g.pool, err = OpenReceivePool(t.Context(), g.reactor, g.dev, g.plan.SharedReceives, g.plan.MaxRequestIU); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return g
 }
 
@@ -80,6 +87,9 @@ func (g *rig) close() {
 	}
 	if err := end(); err != nil {
 		g.t.Error(err)
+	}
+	if g.pool != nil && (g.pool.promised != 0 || g.pool.err != nil) {
+		g.t.Errorf("the pool has %d receives promised: %v", g.pool.promised, g.pool.err)
 	}
 	if err := g.arena.Close(); err != nil {
 		g.t.Error(err)
@@ -162,11 +172,15 @@ func (g *rig) dial(l login) *peer {
 func (p *peer) accept(req rdma.ConnRequest, l login) {
 	g := p.g
 	g.t.Helper()
+	if g.pool != nil {
+		g.run(func() { g.pool.Promise(g.plan.Receives()) })
+	}
 	var flags srp.LoginRspFlags
 	if l.solNot {
 		flags = srp.LoginRspSolNot
 	}
 	ch, err := NewChannel(ChannelConfig{
+		Receives: g.pool, Share: g.plan.Receives(),
 		Reactor: g.reactor, Device: g.dev, Plan: g.plan, Handler: g.disk, Held: l.held, Timing: g.timing, Session: &Session{},
 		Terms: channel.Terms{
 			Rsp:    srp.LoginRsp{Delta: int32(g.plan.Credits), MaxITIU: g.plan.MaxRequestIU, MaxTIIU: g.plan.MaxResponseIU, Flags: flags},

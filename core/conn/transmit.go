@@ -18,7 +18,7 @@ func (c *Channel) work() bool {
 	idle := c.q.used == 0
 	for c.q.todo.n > 0 && c.stageNext() {
 	}
-	err := c.postRecvs()
+	err := c.recv.post(c.qp)
 	if err == nil {
 		err = c.q.post(c.qp)
 	}
@@ -44,10 +44,10 @@ func (c *Channel) broken(err error) {
 func (c *Channel) stageNext() bool {
 	a := c.q.todo.first()
 	if a.Kind == channel.ActRepost {
-		if len(c.repost) == repostBatch {
+		if c.recv.full() {
 			return false
 		}
-		c.stageRecv(a.Buf)
+		c.recv.stage(a.Buf)
 		c.q.todo.pop()
 		return true
 	}

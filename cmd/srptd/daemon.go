@@ -193,6 +193,7 @@ func ownPlan(c *config.Config) ioctx.Plan {
 	plan.Credits = c.Login.QueueDepth
 	plan.Responses = plan.Credits + plan.Credits/2
 	plan.SendWork = max(plan.SendWork, 4*plan.Credits)
+	plan.SharedReceives = c.Login.SharedReceives
 	plan.MaxTransfer = max(plan.MaxTransfer, c.Session.MaxTransfer)
 	return plan
 }

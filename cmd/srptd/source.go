@@ -74,6 +74,11 @@ func engineCounters(st *target.Stats) map[string]uint64 {
 		"channels": uint64(st.Channels), "reactor_turns": st.Reactor.Turns, "reactor_parks": st.Reactor.Parks,
 		"completions": st.Reactor.Completions,
 	}
+	for _, r := range st.Receives {
+		m["shared_receives_"+r.Device] = uint64(r.Depth)
+		m["shared_receives_"+r.Device+"_promised"] = uint64(r.Promised)
+		m["shared_receives_"+r.Device+"_held"] = uint64(r.Held)
+	}
 	for name, a := range st.Arenas {
 		m["arena_"+name+"_bytes"] = a.Size
 		m["arena_"+name+"_held"] = uint64(a.Held)

@@ -88,6 +88,8 @@ type Login struct {
 	Reserve int `json:"reserve" yaml:"reserve"`
 	// QueueDepth is the request limit granted to each channel.
 	QueueDepth int `json:"queue_depth" yaml:"queue_depth"`
+	// SharedReceives is how many receive buffers the channels of a device share; 0 means that each has its own.
+	SharedReceives int `json:"shared_receives" yaml:"shared_receives"`
 	// Immediate offers immediate data.
 	Immediate bool `json:"immediate" yaml:"immediate"`
 }

@@ -69,7 +69,7 @@ func TestFlagWinsOverEnvironmentOverFileOverDefault(t *testing.T) {
 var sample = map[string]string{
 	"provider": "roce", "listen": "10.0.0.1,10.0.0.2", "port": "7000", "target.id_ext": "0x0011223344556677",
 	"target.ioc_guid": "1122334455667788", "login.initiators": "10.0.0.9", "login.max_channels": "3",
-	"login.total_channels": "9", "login.port_channels": "5", "login.reserve": "2", "login.queue_depth": "64", "login.immediate": "false",
+	"login.total_channels": "9", "login.port_channels": "5", "login.reserve": "2", "login.shared_receives": "512", "login.queue_depth": "64", "login.immediate": "false",
 	"session.dead_peer": "7s", "session.max_transfer": "1MiB", "plugin_dir": "/a,/b",
 	"plugin.start_timeout": "9s", "plugin.call_timeout": "80s", "plugin.restart_wait": "6s", "plugin.hang": "7s",
 	"auth.plugin": "auth", "auth.timeout": "3s", "ioctx.plugin": "ioctx",

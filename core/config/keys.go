@@ -37,6 +37,7 @@ func Keys() []Key {
 		{"login.port_channels", 0, "most channels of one port of an RDMA device (0: as many as login.total_channels)"},
 		{"login.reserve", 32, "how many of login.total_channels and login.port_channels are kept for the first channel of each initiator"},
 		{"login.queue_depth", 128, "request limit granted to each channel"},
+		{"login.shared_receives", 0, "receive buffers that the channels of a device share (0: each channel has its own)"},
 		{"login.immediate", true, "offer immediate data"},
 		{"session.dead_peer", "30s", "bound within which a vanished initiator's session is freed"},
 		{"session.max_transfer", "4MiB", "longest transfer of one command"},

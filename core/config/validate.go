@@ -23,6 +23,9 @@ func (c *Config) validate(p *problems) {
 	between(p, "login.port_channels", c.Login.PortChannels, 0, 65536)
 	between(p, "login.reserve", c.Login.Reserve, 0, 65536)
 	between(p, "login.queue_depth", c.Login.QueueDepth, minQueueDepth, maxQueueDepth)
+	if n := c.Login.SharedReceives; n != 0 {
+		between(p, "login.shared_receives", n, 16, 65536)
+	}
 	between(p, "roce.target_ack_delay", c.RoCE.TargetAckDelay, 0, 31)
 	if t := c.Session.MaxTransfer; t < 4096 || t > maxTransfer || t%4096 != 0 {
 		p.add("session.max_transfer", "%d is not a multiple of 4096 in 4KiB..16MiB", t)

@@ -132,13 +132,16 @@ func (p *ReceivePool) leave(c *Channel) {
 	p.flush()
 }
 
-// Free is how many receives are promised to nobody.
+// Free is how many receives are promised to nobody; 0 if the pool serves no more channels.
 func (p *ReceivePool) Free() int {
-	if p.retired || p.dead {
+	if p.retired || p.dead || p.err != nil {
 		return 0
 	}
 	return p.ring.Depth() - p.promised
 }
+
+// Device is the device.
+func (p *ReceivePool) Device() rdma.Device { return p.dev }
 
 // Depth is how many buffers there are.
 func (p *ReceivePool) Depth() int { return p.ring.Depth() }

@@ -101,7 +101,12 @@ func (c Config) withDefaults() Config {
 
 // queueDepth is how many completions there can be at once: all work of all channels, when they fail together.
 func (c *Config) queueDepth() int {
-	return most(c.Limits.Channels) * (c.Plan.Receives() + c.Plan.SendWork)
+	return c.workOf(&c.Plan)
+}
+
+// workOf is how many work requests there can be under a plan: receives of each channel's own, too, for devices that share none.
+func (c *Config) workOf(p *ioctx.Plan) int {
+	return most(c.Limits.Channels)*(p.Receives()+p.SendWork) + p.SharedReceives
 }
 
 // validate names everything that is wrong.

@@ -98,7 +98,7 @@ func (t *Target) RemoveDevice(ctx context.Context, dev rdma.Device) error {
 		errs = append(errs, t.reactor.RemoveDevice(dev))
 		t.eachArena(func(a *ioctx.Arena) { errs = append(errs, a.Unregister(dev)) })
 	})
-	return errors.Join(append(errs, err)...)
+	return errors.Join(append(errs, err, t.forgetPool(ctx, dev))...)
 }
 
 // Devices makes the target the user of a table of HCAs, which calls Attach, Changed and Detach.

@@ -2,6 +2,7 @@ package target
 
 import (
 	"testing"
+	"time"
 
 	"github.com/gosrpt/gosrpt/core/internal/leaktest"
 	"github.com/gosrpt/gosrpt/core/ioctx"
@@ -12,7 +13,8 @@ import (
 // idleHeap is what an idle channel has on the heap at most, in bytes: 2 KiB for each response, with the state of its command, 128 for each
 // work request and receive, with the work queues of the provider in memory, and 8 KiB.
 func idleHeap(p *ioctx.Plan) int64 {
-	return int64(2048*p.Responses + 128*(p.SendWork+p.Receives()) + 8192)
+	heap := int64(2048*p.Responses + 128*(p.SendWork+p.Receives()) + 8192)
+	return heap + int64(128*p.SharedReceives/1000) // of a thousand channels
 }
 
 // idle logs many channels in, of as many initiators, and returns what one of them costs: on the heap, in resident memory, and in bytes of
@@ -33,7 +35,7 @@ func idle(t testing.TB, channels int, plan ioctx.Plan) (heap, resident, mapped i
 	for i, e := range ends {
 		req := request()
 		req.Initiator[0], req.Initiator[1], req.MaxITIU = byte(i), byte(i>>8), plan.MaxRequestIU
-		e.Connect(rdma.ConnectParams{Remote: rdma.Service{Addr: g.remote()}, Private: req.AppendRDMA(nil)})
+		e.Connect(rdma.ConnectParams{Remote: rdma.Service{Addr: g.remote()}, Private: req.AppendRDMA(nil), Timeout: time.Minute})
 		e.Event(rdma.EventEstablished)
 	}
 	g.waitFor("every channel is there", func() bool { return g.target.links == channels })
@@ -50,9 +52,11 @@ func TestIdleChannelsCostWhatThePlanSays(t *testing.T) {
 	leaktest.Check(t)
 	small := ioctx.DefaultPlan()
 	small.Credits, small.Responses, small.SendWork, small.MaxRequestIU = 16, 24, 64, 2132
-	for name, plan := range map[string]ioctx.Plan{"default": ioctx.DefaultPlan(), "small": small} {
+	shared := small
+	shared.SharedReceives = 32768
+	for name, plan := range map[string]ioctx.Plan{"default": ioctx.DefaultPlan(), "small": small, "shared": shared} {
 		heap, resident, mapped := idle(t, 1000, plan)
-		registered, most := int64(plan.ChannelBytes()), idleHeap(&plan)
+		registered, most := int64(plan.ChannelBytes()+plan.SharedBytes()/1000), idleHeap(&plan)
 		t.Logf("%s plan: an idle channel has %d bytes of heap, %d resident, %d of address space; the plan registers %d", name, heap, resident, mapped, registered)
 		if heap > most {
 			t.Errorf("%s plan: an idle channel has %d bytes of heap, more than %d", name, heap, most)

@@ -61,11 +61,8 @@ func (t *Target) admit(ctx context.Context, req rdma.ConnRequest, r *srp.LoginRe
 	a := &admission{t: t, req: req, login: r, grant: grant, revision: revision, key: nexusKey{r.Initiator, r.Target}}
 	info := req.Info()
 	a.port = portOfConn(&info)
-	if err := t.reactor.Call(ctx, a.reserve); err != nil {
-		return refusal{srp.RejResources, errors.Join(errStopped, err)}
-	}
-	if a.why.refused() {
-		return a.why
+	if why = a.reserveOnce(ctx); why.refused() {
+		return why
 	}
 	why = a.accept(ctx)
 	if !why.refused() && a.stale {
@@ -104,6 +101,31 @@ type admission struct {
 	port     hcaPort
 	terms    channel.Terms
 	why      refusal
+	// outdated tells that another plan is in force than planned.
+	outdated bool
+	// pool is what the channel receives from, nil if it has receives of its own; share is what it is promised there.
+	pool  *conn.ReceivePool
+	share int
+}
+
+// reserveOnce reserves under the plan in force, whose receives it sees to before.
+func (a *admission) reserveOnce(ctx context.Context) refusal {
+	t := a.t
+	for {
+		// The plan of now: one that came while the authoriser was asked may have shorter responses, which this initiator has perhaps
+		// been told of on another channel.
+		a.planned, a.outdated = t.planned.Load(), false
+		var err error
+		if a.pool, err = t.receivePool(ctx, a.req.Device(), &a.planned.plan); err != nil {
+			return refusal{srp.RejResources, err}
+		}
+		if err := t.reactor.Call(ctx, a.reserve); err != nil {
+			return refusal{srp.RejResources, errors.Join(errStopped, err)}
+		}
+		if !a.outdated {
+			return a.why
+		}
+	}
 }
 
 // reserve counts the channel, so that no limit is passed however many logins run at once. It runs in
@@ -115,9 +137,9 @@ func (a *admission) reserve() {
 	if s != nil {
 		existing += s.nexus.Channels()
 	}
-	// The plan of now: one that came while the authoriser was asked may have shorter responses, which this initiator has perhaps
-	// been told of on another channel.
-	a.planned = t.planned.Load()
+	if a.outdated = a.planned != t.planned.Load(); a.outdated {
+		return
+	}
 	policy := a.planned.policyFor(&a.grant)
 	terms, reason, ok := channel.CheckLogin(a.login, &policy, existing)
 	if !ok {
@@ -128,12 +150,18 @@ func (a *admission) reserve() {
 	if terms.Replace && s != nil {
 		leaving = s.links
 	}
-	if a.why = t.room(a.port, existing == 0 || terms.Replace, leaving); a.why.refused() {
+	first := existing == 0 || terms.Replace
+	if a.why = t.room(a.port, first, leaving); a.why.refused() {
 		return
 	}
 	if terms.Replace && s != nil && !t.cfg.ReplaceFromAnywhere && !s.from(a.req.Info()) {
 		a.why = refusal{srp.RejNexus, errStranger}
 		return
+	}
+	if a.pool != nil {
+		if terms.Rsp.Delta, a.why = a.reserveReceives(terms.Rsp.Delta, first); a.why.refused() {
+			return
+		}
 	}
 	a.terms = terms
 	t.pending[a.key]++
@@ -155,7 +183,7 @@ func (a *admission) accept(ctx context.Context) refusal {
 	t := a.t
 	cs := &conn.Session{Initiator: a.key.initiator, Target: a.key.target}
 	ch, err := conn.NewChannel(conn.ChannelConfig{
-		Reactor: t.reactor, Device: a.req.Device(), Plan: a.planned.plan, Terms: a.terms, Held: true,
+		Receives: a.pool, Share: a.share, Reactor: t.reactor, Device: a.req.Device(), Plan: a.planned.plan, Terms: a.terms, Held: true,
 		Handler: handler{t}, Session: cs, Timing: t.cfg.Timing, OnEnd: t.channelEnded,
 	})
 	if err == nil {
@@ -164,6 +192,8 @@ func (a *admission) accept(ctx context.Context) refusal {
 			a.unreserve()
 			if failed = ch.Accept(a.req); failed == nil {
 				t.join(a, ch, cs)
+			} else {
+				a.returnShare()
 			}
 		})
 		if err == nil && failed == nil {
@@ -176,9 +206,11 @@ func (a *admission) accept(ctx context.Context) refusal {
 		err = errors.Join(err, ch.Discard())
 	}
 	// The reactor may have ended, and its state with it.
-	if e := t.reactor.Call(context.WithoutCancel(ctx), a.unreserve); e != nil {
-		err = errors.Join(err, e)
-	}
+	e := t.reactor.Call(context.WithoutCancel(ctx), func() {
+		a.unreserve()
+		a.returnShare()
+	})
+	err = errors.Join(err, e)
 	return refusal{srp.RejResources, err}
 }
 

@@ -38,7 +38,7 @@ func request() srp.LoginReq {
 func (k *knocker) knock(private []byte) (*rdmatest.End, rdma.Completion) {
 	k.g.t.Helper()
 	e := k.loop.NewEnd(rdma.QPConfig{SendDepth: 32, RecvDepth: 32})
-	e.Connect(rdma.ConnectParams{Remote: rdma.Service{Addr: k.remote}, Private: private})
+	e.Connect(rdma.ConnectParams{Remote: rdma.Service{Addr: k.remote}, Private: private, Timeout: time.Minute})
 	return e, e.Next()
 }
 

@@ -42,22 +42,22 @@ func (t *Target) Plan() ioctx.Plan { return t.planned.Load().plan }
 func (t *Target) SetPlan(p ioctx.Plan) error {
 	t.planning.Lock()
 	defer t.planning.Unlock()
-	in, first := t.Plan(), &t.cfg.Plan
-	have, want := first.Receives()+first.SendWork, p.Receives()+p.SendWork
+	in := t.Plan()
+	have, want := t.cfg.queueDepth(), t.cfg.workOf(&p)
 	err := p.Validate()
 	switch {
 	case err != nil:
 	case p.MaxResponseIU > in.MaxResponseIU:
 		err = fmt.Errorf("%w: responses of %d bytes, initiators were told of %d", ErrConfig, p.MaxResponseIU, in.MaxResponseIU)
 	case want > have:
-		err = fmt.Errorf("%w: %d work requests of a channel, the completion queues were made for %d: restart to have more", ErrConfig, want, have)
+		err = fmt.Errorf("%w: %d work requests, the completion queues were made for %d: restart to have more", ErrConfig, want, have)
 	}
 	if err != nil {
 		return fmt.Errorf("target %s: the plan in force stays: %w", t.cfg.Name, err)
 	}
 	if p != in {
 		t.planned.Store(t.cfg.planned(p))
-		t.log.Info("another plan is in force for later logins", "credits", p.Credits, "responses", p.Responses, "send_work", p.SendWork,
+		t.log.Info("another plan is in force for later logins", "credits", p.Credits, "shared_receives", p.SharedReceives, "responses", p.Responses, "send_work", p.SendWork,
 			"request_iu", p.MaxRequestIU, "response_iu", p.MaxResponseIU, "max_transfer", p.MaxTransfer)
 	}
 	return nil

@@ -111,6 +111,8 @@ type Stats struct {
 	Sessions, Channels, Pending int
 	// Use is how much of the limits of channels is in use: the target's first, then those of ports with channels, by name.
 	Use []ChannelUse
+	// Receives are the shared receives of the devices that share some.
+	Receives []ReceiveUse
 	// Reactor is the reactor's.
 	Reactor conn.ReactorStats
 	// Arenas are those of the units, by name, that of LUNs without a unit, and that of indirect tables.
@@ -126,7 +128,9 @@ func (t *Target) Stats(ctx context.Context) (Stats, error) {
 	t.counts.mu.Lock()
 	s.RefusedBy = maps.Clone(t.counts.reasons)
 	t.counts.mu.Unlock()
+	pools := t.openPools()
 	err := t.reactor.Call(ctx, func() {
+		s.Receives = receiveUse(pools)
 		s.Sessions, s.Channels, s.Pending, s.Reactor = len(t.sessions), t.links, t.promised, t.reactor.Stats()
 		s.Use = t.channelUse()
 		s.Arenas[t.small.Name()] = t.small.Stats()

@@ -27,6 +27,7 @@ type Target struct {
 	luns    *lunMap
 	small   *ioctx.Arena // for units without a store
 	mapping *ioctx.Mapping
+	pools   pools
 
 	// The following belong to the reactor's goroutine.
 	sessions  map[nexusKey]*session

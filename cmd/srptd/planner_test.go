@@ -61,6 +61,43 @@ func TestNumbersOfTheIOCtxPluginAreWhatALoginGets(t *testing.T) {
 	}
 }
 
+func TestReceivesAreSharedAsTheConfigurationOrThePluginSays(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		site    *site
+		credits int32 // an eighth of the receives, but for the unsolicited ones
+		depth   uint64
+	}{
+		"configuration": {newSite(t, "--lun", "lun=0,path=DIR/disk,size=8MiB", "--login-shared-receives", "256"), 256/8 - 4, 256},
+		"plugin":        {planned(t, "shared_receives=64,unsolicited=3", "--login-shared-receives", "256"), 64/8 - 3, 64},
+		"neither":       {planned(t, "shared_receives=0", "--login-shared-receives", "256"), 128, 0},
+	} {
+		s := row.site
+		s.start(t)
+		if rsp := granted(t, s); rsp.Delta != row.credits {
+			t.Errorf("%s: a login gets %d credits, want %d", name, rsp.Delta, row.credits)
+		}
+		l := newLoad(t, dial(t, s, 0), 0, 8)
+		if err := l.run(nil, 100); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		l.verifyAll(t)
+		var depth, promised uint64
+		for key, n := range s.status(t).Counters {
+			switch {
+			case !strings.HasPrefix(key, "shared_receives_"):
+			case strings.HasSuffix(key, "_promised"):
+				promised += n
+			case !strings.HasSuffix(key, "_held"):
+				depth += n
+			}
+		}
+		if depth != row.depth || promised > depth || depth > 0 && promised == 0 {
+			t.Errorf("%s: %d receives are shared, %d promised, want %d", name, depth, promised, row.depth)
+		}
+	}
+}
+
 func TestWithoutAUsablePlanThatOfTheConfigurationHolds(t *testing.T) {
 	t.Parallel()
 	for config, want := range map[string]string{

@@ -15,8 +15,8 @@ var errTooManyUnits = errors.New("conn: the initiator sends more units than it w
 type receives struct {
 	ring *ioctx.Ring
 	pool *ReceivePool // nil: ring is the channel's own
-	// share is how many buffers the channel may have at one time, left how many more it may get.
-	share, left int
+	// share is how many buffers the channel may have at one time, left how many more it may get, and held how many of the pool's it has.
+	share, left, held int
 	repost      []rdma.Work
 	sges        []rdma.SGE
 }
@@ -62,6 +62,7 @@ func (r *receives) postAll(qp rdma.QP) error {
 // stage prepares a buffer to be posted. There must be room.
 func (r *receives) stage(buf uint32) {
 	if r.pool != nil {
+		r.held--
 		r.pool.stage(buf)
 		return
 	}
@@ -114,7 +115,9 @@ func (r *receives) end(c *Channel) error {
 	if r.pool == nil {
 		return r.ring.Close()
 	}
-	r.pool.leave(c)
+	if r.held > 0 {
+		r.pool.leave(c)
+	}
 	r.pool.Return(r.share)
 	return nil
 }
@@ -153,6 +156,7 @@ func (c *Channel) mayHave(buf uint32) bool {
 		return false
 	}
 	r.left--
+	r.held++
 	r.pool.owner[buf] = c
 	return true
 }

@@ -17,6 +17,9 @@ type SRQConfig struct {
 // the message is whole, or QP.Close comes before Poll has returned the completion, it completes with StatusFlushed, which may be after
 // EventDisconnected, and after QP.Close has returned. Receives that nobody has taken stay in the queue, whichever queue pairs come and go.
 //
+// A device that tells when a queue pair in error has taken its last receive (IBTA vol 1, last WQE reached) is asked to by its
+// provider, not by the owner.
+//
 // A message that finds no receive waits as one for an empty receive queue does. Who waits is served as receives are posted, nobody for ever
 // before another.
 type SRQ interface {

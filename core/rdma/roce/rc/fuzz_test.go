@@ -11,7 +11,8 @@ import (
 // must not panic, must touch no memory but what it was given, and must complete each work request
 // at most once, in order.
 //
-// Input, 8 bytes a step: opcode, flags, PSN distance (2, signed), syndrome, length, VA, time.
+// Input, 8 bytes a step: opcode, flags, PSN distance (2, signed), syndrome, length, VA, time. The length of the input says whether the
+// peer gives credits, and whether receives are shared.
 func FuzzMachine(f *testing.F) {
 	step := func(op Opcode, flags byte, psn int16, syn, n, va, dt byte) []byte {
 		return []byte{byte(op), flags, byte(psn >> 8), byte(psn), syn, n, va, dt}
@@ -27,6 +28,8 @@ func FuzzMachine(f *testing.F) {
 	f.Add(cat(step(OpReadRequest, 0, 0, 0, 255, 1, 0), step(OpReadRequest, 0, -4, 0, 4, 1, 0)))
 	f.Add(cat(step(OpReadFirst, 1, 2, 0, 255, 0, 0), step(OpReadMiddle, 1, 4, 0, 255, 0, 200), step(OpAck, 1, 9, 0x60, 0, 0, 9)))
 	f.Add(cat(step(OpAck, 1, 0, 0x22, 0, 0, 0), step(OpSendOnly, 0, 5, 0, 9, 0, 255), step(OpAck, 1, 1, 0x62, 0, 0, 0)))
+	f.Add(cat(step(OpSendFirst, 0, 0, 0, 255, 0, 0), step(OpSendOnly, 0, 3, 0, 9, 0, 3), step(OpSendLast, 0, 0, 0, 9, 0, 0), []byte{0, 0}))
+	f.Add(cat(step(OpSendOnly, 0, 0, 0, 9, 0, 0), step(OpSendOnly, 0, 1, 0, 9, 0, 0), step(OpSendFirst, 0, 0, 0, 255, 0, 9), []byte{0, 0, 0}))
 	f.Fuzz(func(t *testing.T, in []byte) { fuzzMachine(t, in) })
 }
 
@@ -36,6 +39,9 @@ func fuzzMachine(t *testing.T, in []byte) {
 	cfg := testConfig(mem)
 	cfg.RetryLimit, cfg.KeepAlive = 2, 3000*Millisecond
 	cfg.SendDepth, cfg.RecvDepth = 8, 4
+	if len(in)%4 >= 2 {
+		cfg.Shared = NewShared(6, 1)
+	}
 	m := New(cfg)
 	m.Start(1, Params{MTU: tMTU, SendPSN: 0xFF_FFF0, RecvPSN: 0xFF_FFFE, ReadsOut: 2, ReadsIn: 2,
 		FlowControl: len(in)%2 == 1, Budget: NewBudget(64 << 10)})
@@ -43,7 +49,7 @@ func fuzzMachine(t *testing.T, in []byte) {
 	now := int64(1)
 	var out Packet
 	for ; len(in) >= 8; in = in[8:] {
-		fuzzPost(m, &next)
+		fuzzPost(m, now, &next)
 		for i := 0; m.Next(now, &out); i++ {
 			if out.PayloadLen() > tMTU {
 				t.Fatalf("payload of %d bytes", out.PayloadLen())
@@ -67,6 +73,9 @@ func fuzzMachine(t *testing.T, in []byte) {
 	}
 	m.Fail()
 	fuzzPoll(t, m, &next)
+	if s := cfg.Shared; s != nil && (s.used != s.Ready() || len(s.free) != len(s.slots)-s.used) {
+		t.Fatalf("shared receives were lost: %d used, %d ready, %d free", s.used, s.Ready(), len(s.free))
+	}
 	if m.req.used != 0 || m.resp.used != 0 {
 		t.Fatalf("work was lost: %d sends, %d receives", m.req.used, m.resp.used)
 	}
@@ -75,13 +84,17 @@ func fuzzMachine(t *testing.T, in []byte) {
 	}
 }
 
-func fuzzPost(m *Machine, next *[5]uint64) {
+func fuzzPost(m *Machine, now int64, next *[5]uint64) {
 	for _, k := range []Kind{Send, Write, Read} {
 		if m.PostSend(&Work{ID: next[3], Kind: k, Signaled: true, Segs: [][]byte{make([]byte, 100), make([]byte, 400)}}) {
 			next[3]++
 		}
 	}
-	if m.PostRecv(next[4], [][]byte{make([]byte, 700)}) {
+	switch s := m.cfg.Shared; {
+	case s != nil && s.Post(next[4], [][]byte{make([]byte, 700)}):
+		next[4]++
+		m.RecvPosted(now)
+	case m.PostRecv(next[4], [][]byte{make([]byte, 700)}):
 		next[4]++
 	}
 }

@@ -20,6 +20,14 @@
 // the last command of the old one has ended: an initiator sends again what was in flight, and no
 // old write may land after the new one.
 //
+// # Room
+//
+// Channels are bounded for each nexus, for each port of a device and for the target ([Limits]). Of the latter two, a reserve is for the first
+// channel of a nexus alone, so that no host is kept out by the further channels of others. Where the plan in force says so the channels of a
+// device share their receives: each is promised as many as it has credits and unsolicited units, never more together than there are. A
+// channel has the plan's credits while there is room, then an eighth of what is left, at least two; a quarter is for first channels alone. A channel
+// that has ended gives its receives back when its last command has ended, so a host that comes back may get fewer credits than before.
+//
 // # Who sees what
 //
 // A [Grant] can give a session a LUN map of its own: REPORT LUNS, commands and task management then go by its numbers, and two

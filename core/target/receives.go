@@ -78,7 +78,7 @@ func (t *Target) receivePool(ctx context.Context, dev rdma.Device, plan *ioctx.P
 		t.pools.of = make(map[rdma.Device]*sharedPool)
 	}
 	t.pools.of[dev] = made
-	return made.ReceivePool, t.retire(ctx, have)
+	return made.ReceivePool, t.retire(context.WithoutCancel(ctx), have) // or nobody would
 }
 
 // retire lets a pool end with its last channel.
@@ -86,7 +86,7 @@ func (t *Target) retire(ctx context.Context, p *sharedPool) error {
 	if p == nil || p.ReceivePool == nil {
 		return nil
 	}
-	return t.reactor.Call(context.WithoutCancel(ctx), p.Retire)
+	return t.reactor.Call(ctx, p.Retire)
 }
 
 // forgetPool forgets the pool of a device that is gone.

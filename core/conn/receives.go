@@ -17,8 +17,8 @@ type receives struct {
 	pool *ReceivePool // nil: ring is the channel's own
 	// share is how many buffers the channel may have at one time, left how many more it may get, and held how many of the pool's it has.
 	share, left, held int
-	repost      []rdma.Work
-	sges        []rdma.SGE
+	repost            []rdma.Work
+	sges              []rdma.SGE
 }
 
 func newReceives(cfg *ChannelConfig) (receives, error) {

@@ -26,7 +26,7 @@
 // channel of a nexus alone, so that no host is kept out by the further channels of others. Where the plan in force says so the channels of a
 // device share their receives: each is promised as many as it has credits and unsolicited units, never more together than there are. A
 // channel has the plan's credits while there is room, then an eighth of what is left, at least two; a quarter is for first channels alone. A channel
-// that has ended gives its receives back when its last command has ended, so a host that comes back may get fewer credits than before.
+// that has ended gives its receives back when its last command has ended, so a host that comes back may get fewer credits than before when there is little room.
 //
 // # Who sees what
 //

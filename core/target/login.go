@@ -159,7 +159,7 @@ func (a *admission) reserve() {
 		return
 	}
 	if a.pool != nil {
-		if terms.Rsp.Delta, a.why = a.reserveReceives(terms.Rsp.Delta, first); a.why.refused() {
+		if terms.Rsp.Delta, a.why = a.reserveReceives(terms.Rsp.Delta, first, leaving); a.why.refused() {
 			return
 		}
 	}

@@ -98,8 +98,10 @@ func (t *Target) forgetPool(ctx context.Context, dev rdma.Device) error {
 	return t.retire(ctx, p)
 }
 
-// share is how many credits a channel gets of a pool, 0 if there is no room for it, and how many receives it is promised for them.
-func share(free, depth, credits, unsolicited int, first bool) (granted, receives int) {
+// share is how many credits a channel gets of a pool, 0 if there is no room for it, and how many receives it is promised for them. leaving
+// is how many receives the channels have that it replaces: they make its part larger, so that a host that comes back gets what it had as
+// long as there is room, but are not there yet.
+func share(free, leaving, depth, credits, unsolicited int, first bool) (granted, receives int) {
 	if !first {
 		free -= depth / keptReceives
 	}
@@ -107,14 +109,20 @@ func share(free, depth, credits, unsolicited int, first bool) (granted, receives
 	if free < least {
 		return 0, 0
 	}
-	receives = min(credits+unsolicited, max(least, free/shareOfRest))
+	receives = min(credits+unsolicited, max(least, (free+leaving)/shareOfRest), free)
 	return receives - unsolicited, receives
 }
 
 // reserveReceives finds out how many credits the channel gets of the pool.
-func (a *admission) reserveReceives(credits int32, first bool) (int32, refusal) {
+func (a *admission) reserveReceives(credits int32, first bool, leaving []*link) (int32, refusal) {
 	p := &a.planned.plan
-	granted, n := share(a.pool.Free(), a.pool.Depth(), int(credits), p.Unsolicited, first)
+	theirs := 0
+	for _, l := range leaving {
+		if l.pool == a.pool {
+			theirs += l.share
+		}
+	}
+	granted, n := share(a.pool.Free(), theirs, a.pool.Depth(), int(credits), p.Unsolicited, first)
 	if granted > 0 {
 		a.share = n
 		a.pool.Promise(n)

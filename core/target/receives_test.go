@@ -15,24 +15,28 @@ import (
 
 func TestShareOfReceives(t *testing.T) {
 	for _, c := range []struct {
-		name                              string
-		free, depth, credits, unsolicited int
-		first                             bool
-		granted, receives                 int
+		name                                       string
+		free, leaving, depth, credits, unsolicited int
+		first                                      bool
+		granted, receives                          int
 	}{
-		{"plenty", 4096, 4096, 128, 4, true, 128, 132},
-		{"plenty, a further one", 4096, 4096, 128, 4, false, 128, 132},
-		{"less than eight shares", 1000, 4096, 128, 4, true, 121, 125},
-		{"into what is kept", 1024, 4096, 128, 4, false, 0, 0},
-		{"just above what is kept", 1030, 4096, 128, 4, false, 2, 6},
-		{"one less", 1029, 4096, 128, 4, false, 0, 0},
-		{"the last", 6, 4096, 128, 4, true, 2, 6},
-		{"one less than the last", 5, 4096, 128, 4, true, 0, 0},
-		{"few credits", 4096, 4096, 2, 1, true, 2, 3},
-		{"none left", 0, 16, 64, 1, true, 0, 0},
-		{"sixteen", 16, 16, 64, 1, true, 2, 3},
+		{"plenty", 4096, 0, 4096, 128, 4, true, 128, 132},
+		{"plenty, a further one", 4096, 0, 4096, 128, 4, false, 128, 132},
+		{"less than eight shares", 1000, 0, 4096, 128, 4, true, 121, 125},
+		{"into what is kept", 1024, 0, 4096, 128, 4, false, 0, 0},
+		{"just above what is kept", 1030, 0, 4096, 128, 4, false, 2, 6},
+		{"one less", 1029, 0, 4096, 128, 4, false, 0, 0},
+		{"the last", 6, 0, 4096, 128, 4, true, 2, 6},
+		{"one less than the last", 5, 0, 4096, 128, 4, true, 0, 0},
+		{"few credits", 4096, 0, 4096, 2, 1, true, 2, 3},
+		{"none left", 0, 0, 16, 64, 1, true, 0, 0},
+		{"sixteen", 16, 0, 16, 64, 1, true, 2, 3},
+		{"comes back", 896, 128, 1024, 128, 4, true, 124, 128},
+		{"comes back to the last", 6, 4000, 4096, 128, 4, true, 2, 6},
+		{"comes back to less", 50, 4000, 4096, 128, 4, true, 46, 50},
+		{"comes back to nothing", 5, 4000, 4096, 128, 4, true, 0, 0},
 	} {
-		if granted, receives := share(c.free, c.depth, c.credits, c.unsolicited, c.first); granted != c.granted || receives != c.receives {
+		if granted, receives := share(c.free, c.leaving, c.depth, c.credits, c.unsolicited, c.first); granted != c.granted || receives != c.receives {
 			t.Errorf("%s: %d credits of %d receives, want %d of %d", c.name, granted, receives, c.granted, c.receives)
 		}
 	}
@@ -222,6 +226,20 @@ func TestLateHostGetsFewerCreditsButAChannel(t *testing.T) {
 	}
 	if use := g.stats().Receives; use[0].Promised != sum {
 		t.Errorf("%+v, %d were told of", use, sum)
+	}
+	k.loop.Close()
+	g.empty()
+}
+
+func TestHostThatComesBackGetsTheCreditsItHad(t *testing.T) {
+	leaktest.Check(t)
+	g := newRig(t, sharing(256))
+	k := g.knocker(g.peer)
+	_, first := k.accepted(request())
+	for range 5 {
+		if _, rsp := k.accepted(request()); rsp.Flags&srp.ResultMask == srp.ResultTerminated && rsp.Delta != first.Delta {
+			t.Errorf("%d credits, and %d after a new login", first.Delta, rsp.Delta)
+		}
 	}
 	k.loop.Close()
 	g.empty()

@@ -45,6 +45,8 @@ type link struct {
 	ch     *conn.Channel
 	info   rdma.ConnInfo
 	port   hcaPort
+	pool   *conn.ReceivePool // nil if it has receives of its own
+	share  int               // of pool
 	single bool
 	since  time.Time
 }
@@ -63,7 +65,7 @@ func (t *Target) join(a *admission, ch *conn.Channel, cs *conn.Session) {
 	}
 	a.stale = a.revision != t.revision.Load()
 	s.last++
-	l := &link{s: s, id: s.last, ch: ch, info: a.req.Info(), port: a.port, single: a.login.Flags.Action() == srp.ActionSingle, since: t.reactor.Now()}
+	l := &link{s: s, id: s.last, ch: ch, info: a.req.Info(), port: a.port, pool: a.pool, share: a.share, single: a.login.Flags.Action() == srp.ActionSingle, since: t.reactor.Now()}
 	ch.User, cs.User, cs.ID = l, s, uint64(s.id)
 	s.links = append(s.links, l)
 	t.links++

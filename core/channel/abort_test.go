@@ -57,7 +57,7 @@ func TestAbortIsAnsweredAfterTheLastVictim(t *testing.T) {
 	r.want(r.recv(write(2, 4096)), "start 1")
 	r.step(Event{Kind: EvNeedData, Slot: r.slot[2], N: 4096})
 	r.want(r.on(EvBuffer, 2), "fetch 1:4096")
-	r.want(r.recv(manage(tmTag, srp.FuncAbortTaskSet, lun(3), 0)), "watch 2, abort 0")
+	r.want(r.recv(manage(tmTag, srp.FuncAbortTaskSet, lun(3), 0)), "watch 2, abort 0, stopFetch 1")
 	r.want(r.on(EvFinished, 1), "repost b0, release 0")
 	r.want(r.on(EvFetched, 2), "abort 1")
 	r.want(r.on(EvFinished, 2), "repost b1, release 1, manage 2:2")
@@ -122,7 +122,7 @@ func TestOverlappedCommandEndsBoth(t *testing.T) {
 	old := r.slot[1]
 	r.step(Event{Kind: EvNeedData, Slot: old, N: 4096})
 	r.want(r.on(EvBuffer, 1), "fetch 0:4096")
-	r.want(r.recv(read(1, 4096)), "")
+	r.want(r.recv(read(1, 4096)), "stopFetch 0")
 	r.want(Event{Kind: EvFetched, Slot: old}, "abort 0")
 	r.want(Event{Kind: EvFinished, Slot: old}, "repost b0, release 0, repost b1, respond 1")
 	p := r.rsp(r.slot[1])

@@ -103,12 +103,12 @@ func (m *Machine) noBuffer(s *slot) {
 }
 
 func (m *Machine) fetched(s *slot, o Outcome) {
+	s.state = executing
 	m.ended(o)
 	if s.fate == fateNormal {
 		m.ready(s)
 		return
 	}
-	s.state = executing
 	m.hurry(s)
 }
 
@@ -124,6 +124,8 @@ func (m *Machine) cut(s *slot, f fate, status byte) {
 		m.emit(Action{Kind: ActUnlease, Slot: s.handle()})
 		s.state = executing
 		m.hurry(s)
+	case fetching:
+		m.emit(Action{Kind: ActStopFetch, Slot: s.handle()})
 	case executing:
 		m.hurry(s)
 	}

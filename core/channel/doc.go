@@ -37,9 +37,9 @@
 //	the operator or the nexus ends the channel   EvClose, Cause
 //
 // and carries out the actions that Step appends, strictly in order; what must
-// wait for room in the send queue keeps ActWrite, ActRepost, ActRespond,
-// ActFetchTable and ActFetch behind it waiting too. A handler may answer while its action is
-// carried out: feed that event at once and append to the same slice,
+// wait for room in the send queue keeps ActWrite, ActRepost and ActRespond
+// behind it waiting too; ActFetchTable and ActFetch need only keep their order among themselves. A
+// handler may answer while its action is carried out: feed that event at once and append to the same slice,
 //
 //	for i := 0; i < len(acts); i++ {
 //		do(acts[i]) // may do acts = m.Step(ev, acts)

@@ -121,6 +121,9 @@ const (
 	// ActFetch: RDMA READ the first N bytes of Cmd(Slot).DataOut() into the
 	// buffer. EvFetched follows once, after the last READ has completed.
 	ActFetch
+	// ActStopFetch: read no more of Slot's data than has been posted, or little more. EvFetched
+	// follows all the same, as soon as nothing of the fetch is outstanding, unless it has already.
+	ActStopFetch
 	// ActCopy: copy the first N bytes of Cmd(Slot).DataOut().Immediate() into the
 	// buffer. Nothing follows.
 	ActCopy

@@ -13,7 +13,7 @@ var actionNames = [...]string{
 	ActAbort: "abort", ActManage: "manage", ActWrite: "write", ActRespond: "respond", ActRepost: "repost",
 	ActRelease: "release", ActCredReq: "credreq", ActLogout: "logout", ActDisconnect: "disconnect", ActDestroy: "destroy",
 	ActAborted: "aborted", ActClosed: "closed", ActLeaseTable: "leaseTable", ActFetchTable: "fetchTable", ActWatch: "watch",
-	ActReport: "report",
+	ActReport: "report", ActStopFetch: "stopFetch",
 }
 
 var eventNames = [...]string{
@@ -29,7 +29,7 @@ var eventNames = [...]string{
 func show(a Action) string {
 	s := actionNames[a.Kind]
 	switch a.Kind {
-	case ActStart, ActUnlease, ActReady, ActAbort, ActRespond, ActRelease, ActWatch:
+	case ActStart, ActUnlease, ActReady, ActAbort, ActRespond, ActRelease, ActWatch, ActStopFetch:
 		return fmt.Sprintf("%s %d", s, a.Slot.Index())
 	case ActLeaseTable, ActFetchTable, ActLease, ActFetch, ActCopy, ActWrite, ActManage:
 		return fmt.Sprintf("%s %d:%d", s, a.Slot.Index(), a.N)

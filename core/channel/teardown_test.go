@@ -56,7 +56,7 @@ func everyState(t *testing.T) *rig {
 
 func TestILogoutDrainsEveryState(t *testing.T) {
 	r := everyState(t)
-	r.want(r.recv(srp.AppendILogout(nil, 1)), "unlease 1, abort 1, disconnect")
+	r.want(r.recv(srp.AppendILogout(nil, 1)), "unlease 1, abort 1, stopFetch 2, disconnect")
 	r.want(r.on(EvFinished, 2), "release 1")
 	r.want(Event{Kind: EvFetched, Slot: r.slot[3], Outcome: Flushed}, "abort 2")
 	r.want(Event{Kind: EvSent, Slot: r.slot[4], Outcome: Flushed}, "release 3, release 5")
@@ -71,7 +71,7 @@ func TestILogoutDrainsEveryState(t *testing.T) {
 
 func TestDisconnectEndsAllWork(t *testing.T) {
 	r := everyState(t)
-	r.want(Event{Kind: EvDisconnected}, "unlease 1, abort 1, abort 2, release 3, release 5")
+	r.want(Event{Kind: EvDisconnected}, "unlease 1, abort 1, stopFetch 2, abort 2, release 3, release 5")
 	r.want(r.on(EvFetched, 3), "")
 	r.want(r.on(EvSent, 4), "")
 	r.want(r.on(EvFinished, 3), "release 2")
@@ -82,7 +82,7 @@ func TestDisconnectEndsAllWork(t *testing.T) {
 
 func TestDrainTimeoutDestroysTheQP(t *testing.T) {
 	r := everyState(t)
-	r.want(Event{Kind: EvTransportError}, "unlease 1, abort 1, disconnect")
+	r.want(Event{Kind: EvTransportError}, "unlease 1, abort 1, stopFetch 2, disconnect")
 	r.want(Event{Kind: EvDrainTimeout}, "destroy, abort 2, release 3, release 5")
 	r.want(Event{Kind: EvDrainTimeout}, "")
 	r.want(r.on(EvFinished, 1), "release 0, release 6")
@@ -93,7 +93,7 @@ func TestDrainTimeoutDestroysTheQP(t *testing.T) {
 
 func TestNoRDMAAndNoResponseWhileLoggingOut(t *testing.T) {
 	r := everyState(t)
-	r.want(Event{Kind: EvClose, Cause: CauseReplaced}, "unlease 1, abort 1, logout 4")
+	r.want(Event{Kind: EvClose, Cause: CauseReplaced}, "unlease 1, abort 1, stopFetch 2, logout 4")
 	r.want(r.on(EvFinished, 2), "release 1")
 	r.want(r.on(EvFetched, 3), "abort 2")
 	r.want(Event{Kind: EvFinished, Slot: r.slot[3], Result: Result{OutUsed: 512}}, "release 2")
@@ -111,9 +111,9 @@ func TestFailedWorkEndsTheChannel(t *testing.T) {
 		acts string
 	}{
 		{"read", func(r *rig) Event { return Event{Kind: EvFetched, Slot: r.slot[3], Outcome: Failed} },
-			"unlease 1, abort 1, disconnect, abort 2"},
+			"unlease 1, abort 1, abort 2, disconnect"},
 		{"response", func(r *rig) Event { return Event{Kind: EvSent, Slot: r.slot[4], Outcome: Failed} },
-			"release 3, unlease 1, abort 1, disconnect, release 5"},
+			"release 3, unlease 1, abort 1, stopFetch 2, disconnect, release 5"},
 	}
 	for _, tt := range tests {
 		r := everyState(t)

@@ -201,6 +201,10 @@ func (w *world) do(a Action) {
 		}
 	case ActFetch, ActCopy, ActWrite:
 		w.rdma(a)
+	case ActStopFetch:
+		if k := w.task(a); !k.fetching && !w.gone {
+			w.failf("%s of no fetch: %+v", show(a), *k)
+		}
 	case ActReady:
 		if k := w.task(a); !k.buffer || w.m.Cmd(a.Slot).DataOut().Len() > 0 && !k.fetched {
 			w.failf("%s without its data: %+v", show(a), *k)

@@ -29,8 +29,13 @@ func (c *Channel) feed(ev *channel.Event) {
 // do carries out one action.
 func (c *Channel) do(a channel.Action) {
 	switch a.Kind {
-	case channel.ActWrite, channel.ActRepost, channel.ActRespond, channel.ActFetch, channel.ActFetchTable:
+	case channel.ActWrite, channel.ActRepost, channel.ActRespond:
 		c.enqueue(a)
+	case channel.ActFetch, channel.ActFetchTable:
+		c.q.fetches.todo.push(a)
+		c.cfg.Reactor.clients.markReady(c.id)
+	case channel.ActStopFetch:
+		c.stopFetch(a.Slot)
 	case channel.ActCredReq, channel.ActReport:
 		c.enqueue(a)
 		c.clock.askBy = c.cfg.Reactor.now.Add(c.cfg.Timing.Ask)

@@ -33,11 +33,12 @@ const (
 	pieceSize = 1 << 20
 )
 
-// sendQueue holds the actions of a channel that need its send queue, in order, and turns them into
-// work as far as there is room. Nothing that waits here is ever lost but by clear.
+// sendQueue holds the actions of a channel that need its send queue, and turns them into work as far as there is room: in
+// one lane, in order, data-in, receives and units; in another what is fetched, which a bound of its own keeps from standing
+// in the way of the others. Nothing that waits here is ever lost but by clear.
 type sendQueue struct {
-	todo  actionRing
-	place cursor // in the action at the head of todo
+	lane
+	fetches lane
 
 	stage [stageSize]rdma.Work
 	sges  [stageSize]rdma.SGE
@@ -45,9 +46,29 @@ type sendQueue struct {
 	sent  int // of those, handed over
 
 	depth  int
-	used   int // work requests handed over and not known to be done
-	run    int // of those, since the last signaled one
-	covers intRing
+	used   int   // work requests handed over and not known to be done
+	run    cover // of those, since the last signaled one
+	covers coverRing
+
+	pending cover  // staged, or handed over and not known to be done
+	mute    uint64 // bytes of RDMA READs staged or handed over since the last signaled work request
+}
+
+// lane is a queue of actions of which the first may have been turned into work in part.
+type lane struct {
+	todo  actionRing
+	place cursor // in the action at the head of todo
+}
+
+// next goes on with the next action.
+func (l *lane) next() {
+	l.todo.pop()
+	l.place = cursor{}
+}
+
+func (l *lane) clear() {
+	l.todo.clear()
+	l.place = cursor{}
 }
 
 // cursor is how far the data of an action has been turned into work.
@@ -57,21 +78,27 @@ type cursor struct {
 	off  uint64
 }
 
-func newSendQueue(depth, actions int) sendQueue {
-	return sendQueue{todo: newActionRing(actions), depth: depth, covers: newIntRing(depth)}
+func newSendQueue(depth, actions, fetches int) sendQueue {
+	return sendQueue{
+		lane: lane{todo: newActionRing(actions)}, fetches: lane{todo: newActionRing(fetches)},
+		depth: depth, covers: newCoverRing(depth),
+	}
 }
 
 func (q *sendQueue) push(a channel.Action) { q.todo.push(a) }
 
 // clear forgets what has not been posted.
 func (q *sendQueue) clear() {
-	q.todo.clear()
-	q.place = cursor{}
-	q.n, q.sent = 0, 0
+	q.lane.clear()
+	q.fetches.clear()
+	for _, w := range q.stage[q.sent:q.n] {
+		q.pending = q.pending.less(coverOf(&w))
+	}
+	q.n, q.sent, q.mute = 0, 0, q.run.bytes
 }
 
 // room tells whether one more work request can be staged.
-func (q *sendQueue) room() bool { return q.n < stageSize && q.used+q.n-q.sent < q.depth }
+func (q *sendQueue) room() bool { return q.n < stageSize && q.pending.work < q.depth }
 
 func (q *sendQueue) staged() int { return q.n - q.sent }
 
@@ -83,10 +110,18 @@ func (q *sendQueue) add(w rdma.Work, sge rdma.SGE) {
 	}
 	q.stage[q.n] = w
 	q.n++
+	k := coverOf(&w)
+	q.pending = q.pending.plus(k)
+	q.mute += k.bytes
+	if w.Flags&rdma.Signaled != 0 {
+		q.mute = 0
+	}
 }
 
-// shouldSignal tells whether a piece should be signaled so that the queue can be seen to move.
-func (q *sendQueue) shouldSignal() bool { return q.run+q.staged()+1 >= max(q.depth/4, 1) }
+// shouldSignal tells whether a piece of n bytes should be signaled so that the queue, and what is fetched, can be seen to move.
+func (q *sendQueue) shouldSignal(op rdma.Op, n uint64) bool {
+	return q.run.work+q.staged()+1 >= max(q.depth/4, 1) || op == rdma.OpRead && q.mute+n >= fetchAhead/4
+}
 
 // post hands over what is staged. What does not fit stays staged.
 func (q *sendQueue) post(qp rdma.QP) error {
@@ -96,10 +131,10 @@ func (q *sendQueue) post(qp rdma.QP) error {
 	n, err := qp.PostSend(q.stage[q.sent:q.n])
 	for _, w := range q.stage[q.sent : q.sent+n] {
 		q.used++
-		q.run++
+		q.run = q.run.plus(coverOf(&w))
 		if w.Flags&rdma.Signaled != 0 {
 			q.covers.push(q.run)
-			q.run = 0
+			q.run = cover{}
 		}
 	}
 	q.sent += n
@@ -115,7 +150,9 @@ func (q *sendQueue) post(qp rdma.QP) error {
 
 // completed accounts for the completion of a signaled work request.
 func (q *sendQueue) completed() {
-	q.used -= q.covers.pop()
+	k := q.covers.pop()
+	q.used -= k.work
+	q.pending = q.pending.less(k)
 }
 
 // actionRing is a queue of actions that grows when it must.
@@ -147,26 +184,12 @@ func (r *actionRing) pop() {
 
 func (r *actionRing) clear() { r.head, r.n = 0, 0 }
 
-// intRing is a queue of a fixed size.
-type intRing struct {
-	buf     []int
-	head, n int
-}
+func (r *actionRing) at(i int) *channel.Action { return &r.buf[(r.head+i)%len(r.buf)] }
 
-func newIntRing(size int) intRing { return intRing{buf: make([]int, size)} }
-
-func (r *intRing) push(v int) {
-	r.buf[(r.head+r.n)%len(r.buf)] = v
-	r.n++
-}
-
-// pop returns the oldest number, 0 if there is none.
-func (r *intRing) pop() int {
-	if r.n == 0 {
-		return 0
+// remove takes the action at i out.
+func (r *actionRing) remove(i int) {
+	for ; i > 0; i-- {
+		*r.at(i) = *r.at(i - 1)
 	}
-	v := r.buf[r.head]
-	r.head = (r.head + 1) % len(r.buf)
-	r.n--
-	return v
+	r.pop()
 }

@@ -55,7 +55,7 @@ func (c *Channel) Stats() ChannelStats {
 	s := ChannelStats{
 		Info: c.info, Held: c.held, State: c.m.State(), Cause: c.why(), Err: c.m.Err(), Fault: c.fault,
 		Age: now.Sub(c.clock.accepted), Idle: now.Sub(c.clock.moved),
-		Queued: c.q.todo.n, SendWork: c.q.used,
+		Queued: c.q.todo.n + c.q.fetches.todo.n, SendWork: c.q.used,
 		BytesIn: c.stats.bytesIn, BytesOut: c.stats.bytesOut, Aborted: c.stats.aborted,
 		FailedWork: c.stats.failedWork, Probes: c.stats.probes, Silent: c.stats.silent,
 		Protocol: c.m.Stats(),

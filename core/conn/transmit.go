@@ -16,6 +16,9 @@ func (c *Channel) work() bool {
 		return false
 	}
 	idle := c.q.used == 0
+	for c.q.mayFetch() {
+		c.stageFetch()
+	}
 	for c.q.todo.n > 0 && c.stageNext() {
 	}
 	err := c.recv.post(c.qp)
@@ -30,7 +33,7 @@ func (c *Channel) work() bool {
 		c.clock.busy(c.cfg.Reactor.now)
 		c.cfg.Reactor.expectAt(c.deadline())
 	}
-	return c.q.todo.n > 0 && c.q.room()
+	return c.q.mayFetch() || c.q.todo.n > 0 && c.q.room()
 }
 
 // broken ends the channel after a post that should have been taken.
@@ -54,24 +57,19 @@ func (c *Channel) stageNext() bool {
 	if !c.q.room() {
 		return false
 	}
-	switch a.Kind {
-	case channel.ActFetchTable:
-		c.stageTable(a)
-	case channel.ActFetch:
-		c.stageData(a, c.m.Cmd(a.Slot).DataOut(), rdma.OpRead)
-	case channel.ActWrite:
-		c.stageData(a, c.m.Cmd(a.Slot).DataIn(), rdma.OpWrite)
-	default:
+	if a.Kind == channel.ActWrite {
+		c.stageData(&c.q.lane, c.m.Cmd(a.Slot).DataIn(), rdma.OpWrite)
+	} else {
 		c.stageUnit(a)
 	}
 	return true
 }
 
-// stageData stages the next piece of the data of a command: what is left of one descriptor, up to
+// stageData stages the next piece of the data of the command at the head of l: what is left of one descriptor, up to
 // the longest piece. The length of the buffer was checked against the descriptors when the command
 // was parsed, so they never run out; if they did, the channel would end rather than move anything else.
-func (c *Channel) stageData(a *channel.Action, d *srp.Data, op rdma.Op) {
-	p := &c.q.place
+func (c *Channel) stageData(l *lane, d *srp.Data, op rdma.Op) {
+	a, p := l.todo.first(), &l.place
 	total := uint64(a.N)
 	for p.desc < d.Count() && p.off >= uint64(d.At(p.desc).Length) {
 		p.desc, p.off = p.desc+1, 0
@@ -93,20 +91,19 @@ func (c *Channel) stageData(a *channel.Action, d *srp.Data, op rdma.Op) {
 	if last && op == rdma.OpRead {
 		w.ID = workID(kindFetched, uint32(a.Slot))
 	}
-	if last && op == rdma.OpRead || n == pieceSize || c.q.shouldSignal() {
+	if last && op == rdma.OpRead || n == pieceSize || c.q.shouldSignal(w.Op, n) {
 		w.Flags = rdma.Signaled
 	}
 	c.q.add(w, sge)
 	c.countData(op, n)
 	if last {
-		c.q.todo.pop()
-		c.q.place = cursor{}
+		l.next()
 	}
 }
 
-// stageTable stages the READ of the next piece of an indirect table.
-func (c *Channel) stageTable(a *channel.Action) {
-	p := &c.q.place
+// stageTable stages the READ of the next piece of the indirect table of the command at the head of l.
+func (c *Channel) stageTable(l *lane) {
+	a, p := l.todo.first(), &l.place
 	at, total := c.m.Data(a.Slot).Remote(), uint64(a.N)
 	n := min(total-p.done, c.limit)
 	sge, ok := c.slots[a.Slot.Index()].cmd.table.lease.SGE(c.cfg.Device, p.done, n)
@@ -120,13 +117,12 @@ func (c *Channel) stageTable(a *channel.Action) {
 	if last {
 		w.ID = workID(kindTable, uint32(a.Slot))
 	}
-	if last || c.q.shouldSignal() {
+	if last || c.q.shouldSignal(w.Op, n) {
 		w.Flags = rdma.Signaled
 	}
 	c.q.add(w, sge)
 	if last {
-		c.q.todo.pop()
-		c.q.place = cursor{}
+		l.next()
 	}
 }
 

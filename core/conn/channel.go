@@ -97,7 +97,7 @@ func NewChannel(cfg ChannelConfig) (*Channel, error) {
 			SolNot: cfg.Terms.Rsp.Flags&srp.LoginRspSolNot != 0, Notify: cfg.Terms.Notify,
 		}),
 		slots: make([]slotState, p.Responses),
-		q:     newSendQueue(sendDepth(p, cfg.Device.Attr()), 3*p.Responses+recv.share, p.Responses),
+		q:     newSendQueue(sendDepth(p, cfg.Device.Attr()), 2*p.Responses+recv.share+2, p.Responses),
 		acts:  make([]channel.Action, 0, 64),
 		held:  cfg.Held,
 		limit: max(min(uint64(cfg.Device.Attr().MaxMessage), pieceSize), 1),

@@ -16,7 +16,7 @@ const (
 
 // mayFetch tells whether a READ may be staged: half of the send queue is for all else.
 func (q *sendQueue) mayFetch() bool {
-	return q.fetches.todo.n > 0 && q.room() && q.pending.bytes < fetchAhead && q.pending.reads < max(q.depth/2, 1)
+	return q.fetches.todo.n > 0 && q.room() && q.pending.bytes < fetchAhead && int(q.pending.reads) < max(q.depth/2, 1)
 }
 
 // stageFetch stages the next READ of the fetch at the head.
@@ -51,8 +51,7 @@ func (c *Channel) stopFetch(slot channel.Slot) {
 
 // cover is what a completion vouches for: work requests, the RDMA READs among them, and the bytes of those.
 type cover struct {
-	work, reads int
-	bytes       uint64
+	work, reads, bytes uint32
 }
 
 func coverOf(w *rdma.Work) cover {
@@ -60,7 +59,7 @@ func coverOf(w *rdma.Work) cover {
 	if w.Op == rdma.OpRead {
 		k.reads = 1
 		for _, e := range w.SGL {
-			k.bytes += e.Len
+			k.bytes += uint32(e.Len)
 		}
 	}
 	return k

@@ -51,7 +51,7 @@ type sendQueue struct {
 	covers coverRing
 
 	pending cover  // staged, or handed over and not known to be done
-	mute    uint64 // bytes of RDMA READs staged or handed over since the last signaled work request
+	mute    uint32 // bytes of RDMA READs staged or handed over since the last signaled work request
 }
 
 // lane is a queue of actions of which the first may have been turned into work in part.
@@ -98,7 +98,7 @@ func (q *sendQueue) clear() {
 }
 
 // room tells whether one more work request can be staged.
-func (q *sendQueue) room() bool { return q.n < stageSize && q.pending.work < q.depth }
+func (q *sendQueue) room() bool { return q.n < stageSize && int(q.pending.work) < q.depth }
 
 func (q *sendQueue) staged() int { return q.n - q.sent }
 
@@ -120,7 +120,7 @@ func (q *sendQueue) add(w rdma.Work, sge rdma.SGE) {
 
 // shouldSignal tells whether a piece of n bytes should be signaled so that the queue, and what is fetched, can be seen to move.
 func (q *sendQueue) shouldSignal(op rdma.Op, n uint64) bool {
-	return q.run.work+q.staged()+1 >= max(q.depth/4, 1) || op == rdma.OpRead && q.mute+n >= fetchAhead/4
+	return int(q.run.work)+q.staged()+1 >= max(q.depth/4, 1) || op == rdma.OpRead && uint64(q.mute)+n >= fetchAhead/4
 }
 
 // post hands over what is staged. What does not fit stays staged.
@@ -151,7 +151,7 @@ func (q *sendQueue) post(qp rdma.QP) error {
 // completed accounts for the completion of a signaled work request.
 func (q *sendQueue) completed() {
 	k := q.covers.pop()
-	q.used -= k.work
+	q.used -= int(k.work)
 	q.pending = q.pending.less(k)
 }
 

@@ -52,7 +52,7 @@ test: deps ## every tier: unit tests with the race detector, namespaces, the VM
 .PHONY: test-blktests
 test-blktests: deps ## the SRP tests of the blktests suite, from a checkout: BLKTESTS=folder make test-blktests
 	@[ -n "$$BLKTESTS" ] || { echo "say where the suite is: BLKTESTS=folder make test-blktests" >&2; exit 2; }
-	go test -v -count=1 -timeout 120m -tags e2e -run TestBlktests ./cmd/srptd/e2e/
+	go test -v -count=1 -timeout 280m -tags e2e -run TestBlktests ./cmd/srptd/e2e/
 
 .PHONY: generate
 generate: ## remake generated code; the tree must be clean afterwards

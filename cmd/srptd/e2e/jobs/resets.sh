@@ -18,7 +18,7 @@ RESET_DISK=$(disk 2 "$HOST")
 sleep 1
 in_use >/tmp/in_use.before
 messages_seen
-LOAD_MIB=2
+LOAD_MIB=1
 setup load_start quiet "$(disk 0 "$QUIET")"
 
 # resets OPTION: the reset is done again and again while the disk is written, and every byte is the right one in the end.

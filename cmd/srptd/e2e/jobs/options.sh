@@ -6,6 +6,9 @@ MAX_TRANSFER=16MiB target_up "$STORE/disk0.img 64MiB"
 HUGE_PAGES=48
 huge_pages() { sysctl -w vm.nr_hugepages=$HUGE_PAGES && grep -q "HugePages_Free: *$HUGE_PAGES" /proc/meminfo; }
 setup huge_pages
+# Else fio's buffers might be one segment each.
+small_pages() { echo never >/sys/kernel/mm/transparent_hugepage/enabled; }
+setup small_pages
 
 # channel FILTER: jq's answer about the list of the only session's channels.
 channel() { ctl sessions --output json | jq -e -r ".sessions[0].channels | $1"; }
@@ -34,6 +37,7 @@ at_point() {
 # buffers are pages that lie here and there, so that there are as many descriptors. What does not fit is read by the target.
 table() {
 	[ "$(queue max_segments)" = "$1" ]
+	queue max_hw_sectors_kb >"/sys/block/$(basename "$(disk 0)")/queue/max_sectors_kb"
 	written $(($1 * 4))k 4 "$3"
 	if [ "$1" -gt "$2" ]; then
 		[ "$(channel 'map(.tables // 0 | tonumber) | add')" -gt 0 ]

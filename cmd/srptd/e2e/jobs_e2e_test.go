@@ -232,7 +232,7 @@ func TestEveryOptionOfTheInitiatorReadsBackWhatWasWritten(t *testing.T) {
 func TestResetsLogoutsAndALostLinkLoseNothing(t *testing.T) {
 	job := Job{
 		Script: "resets", Limit: 12 * time.Minute, Machine: lab.Machine{CPUs: 1, DisksMiB: disks},
-		Env: map[string]string{"RESETS": "2", "STORM": "4", "DELAY": "2"},
+		Env: map[string]string{"RESETS": "2", "STORM": "4", "DELAY": "2", "LOGINS": "{shared_receives: 512}"},
 		Promises: []string{
 			"resets_of_the_unit_under_load", "resets_of_the_bus_under_load", "resets_of_the_host_under_load", "sessions_are_those_of_before",
 			"every_login_of_the_storm_works", "quiet_session_went_on", "quiet_session_read_what_it_wrote", "storm_leaves_nothing",

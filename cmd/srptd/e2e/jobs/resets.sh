@@ -1,9 +1,9 @@
 # What the kernel's initiator does when it is in trouble, or is made to believe so: resets of a unit, of the bus and of the host under load,
 # logins and logouts one after the other, a link that is gone for longer than the connection lives. STORM is how many logins. A session
-# that has no trouble goes on beside them.
+# that has no trouble goes on beside them. LOGINS is as LOGIN_LIMITS.
 . /job/lib/lib.sh
 
-ACK_DELAY=16 target_up "$STORE/disk0.img 32MiB" "$STORE/disk1.img 32MiB" "$STORE/disk2.img 32MiB"
+LOGIN_LIMITS=${LOGINS:-} ACK_DELAY=16 target_up "$STORE/disk0.img 32MiB" "$STORE/disk1.img 32MiB" "$STORE/disk2.img 32MiB"
 # With registered memory, a resend may stall rxe's send queue for good.
 setup initiator_load never_register=Y reconnect_delay=$DELAY fast_io_fail_tmo=300 dev_loss_tmo=off
 other_login() { login $V1_IP4 "initiator_ext=000000000000000$1,tl_retry_count=2"; }

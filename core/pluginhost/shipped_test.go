@@ -114,7 +114,7 @@ func TestShippedIOCtxPluginPlansWhatItIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if d, ok := p.Description(); !ok || d.Name != "static" || len(d.Settings) != 11 {
+	if d, ok := p.Description(); !ok || d.Name != "static" || len(d.Settings) != 12 {
 		t.Errorf("%v, %+v", ok, d)
 	}
 	s := ioctx.Situation{Default: ioctx.Plan{Credits: 128, Unsolicited: 4, Responses: 192, SendWork: 512, MaxRequestIU: 8276,

@@ -46,6 +46,20 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// TakenError tells who has what is in use. It wraps ErrInUse.
+type TakenError struct {
+	// Owner is who has it, such as "the kernel's SRP target (module ib_srpt)".
+	Owner string
+	// Mend is what the operator can do about that.
+	Mend string
+}
+
+// Error tells the owner and the mend.
+func (e *TakenError) Error() string { return fmt.Sprintf("%v by %s: %s", ErrInUse, e.Owner, e.Mend) }
+
+// Unwrap returns ErrInUse.
+func (e *TakenError) Unwrap() error { return ErrInUse }
+
 // String names the status for logs.
 func (s Status) String() string {
 	names := [...]string{"ok", "flushed", "local length error", "local protection error",

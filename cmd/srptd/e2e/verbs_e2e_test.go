@@ -11,9 +11,10 @@ import (
 	"github.com/gosrpt/gosrpt/cmd/srptd/e2e/lab"
 )
 
+// GOSRPT_E2E_SUITE is a pattern of the suite's tests, as for go test -run; all without.
 func TestVerbsPassesTheSuiteOfProviders(t *testing.T) {
 	runTarget(t, Job{
-		Script: "verbs", Limit: 20 * time.Minute,
+		Script: "verbs", Limit: 20 * time.Minute, Env: map[string]string{"SUITE": os.Getenv("GOSRPT_E2E_SUITE")},
 		Promises: []string{"suite_on_two_devices", "suite_on_one_device", "suite_over_ipv6", "nothing_is_left"},
 	})
 }

@@ -18,6 +18,8 @@ type Harness struct {
 	A, B     rdma.Device
 	// AddrA and AddrB are addresses of A and B; connections go from A to B.
 	AddrA, AddrB netip.Addr
+	// MADAddrA and MADAddrB are addresses of A and B between which management datagrams are answered: AddrA and AddrB if invalid.
+	MADAddrA, MADAddrB netip.Addr
 	// Port and the nine ports after it are free on B.
 	Port uint16
 	// Nobody is an address that no device has, for a connection that nobody answers. If it is
@@ -36,6 +38,8 @@ type Harness struct {
 	// TooLong is what the sender of a message learns that is longer than the receive it meets: StatusRemoteInvalid if 0. rxe has its own
 	// mind about it.
 	TooLong rdma.Status
+	// Datagrams is how many management datagrams are far more than a device keeps for a reader that is late: 20000 if 0.
+	Datagrams int
 	// Rounds is the length of the stress tests: 2000 if 0.
 	Rounds int
 }
@@ -81,7 +85,11 @@ func newRig(t *testing.T, h Harness) *rig {
 	h.MTU = orDefault(h.MTU, 1024)
 	h.MaxMessage = orDefault(h.MaxMessage, 4<<20)
 	h.Rounds = orDefault(h.Rounds, 2000)
+	h.Datagrams = orDefault(h.Datagrams, 20000)
 	h.TooLong = orDefault(h.TooLong, rdma.StatusRemoteInvalid)
+	if !h.MADAddrA.IsValid() {
+		h.MADAddrA, h.MADAddrB = h.AddrA, h.AddrB
+	}
 	r := &rig{T: t, Harness: h, nextPort: h.Port}
 	r.la = NewLoop(t, h.A, rdma.CQConfig{Depth: 4096})
 	r.lb = NewLoop(t, h.B, rdma.CQConfig{Depth: 4096})

@@ -51,12 +51,12 @@ func (r *rig) madAddr() rdma.MADAddr {
 	r.Helper()
 	ports, err := r.A.Ports()
 	r.must(err)
-	i := slices.Index(ports[0].GIDs, gidOf(r.AddrA))
+	i := slices.Index(ports[0].GIDs, gidOf(r.MADAddrA))
 	if i < 0 {
-		r.Fatalf("the GIDs of %s lack that of %v", r.A.Name(), r.AddrA)
+		r.Fatalf("the GIDs of %s lack that of %v", r.A.Name(), r.MADAddrA)
 	}
 	return rdma.MADAddr{QPN: ib.QPGeneralServices, HasGRH: true,
-		GRH: rdma.MADRoute{GID: gidOf(r.AddrB), GIDIndex: uint8(i), HopLimit: 64}}
+		GRH: rdma.MADRoute{GID: gidOf(r.MADAddrB), GIDIndex: uint8(i), HopLimit: 64}}
 }
 
 // madRequest is a datagram; seed is the lower half of its transaction id.
@@ -112,11 +112,11 @@ func madCarriesItsSender(r *rig) {
 	_, from := r.receiveMAD(agent)
 	ports, err := r.B.Ports()
 	r.must(err)
-	if from.QPN != ib.QPGeneralServices || !from.HasGRH || from.GRH.GID != gidOf(r.AddrA) {
-		r.Errorf("from %+v, want %v", from, r.AddrA)
+	if from.QPN != ib.QPGeneralServices || !from.HasGRH || from.GRH.GID != gidOf(r.MADAddrA) {
+		r.Errorf("from %+v, want %v", from, r.MADAddrA)
 	}
-	if i := int(from.GRH.GIDIndex); i >= len(ports[0].GIDs) || ports[0].GIDs[i] != gidOf(r.AddrB) {
-		r.Errorf("addressed to GID %d of %v, want %v", i, ports[0].GIDs, r.AddrB)
+	if i := int(from.GRH.GIDIndex); i >= len(ports[0].GIDs) || ports[0].GIDs[i] != gidOf(r.MADAddrB) {
+		r.Errorf("addressed to GID %d of %v, want %v", i, ports[0].GIDs, r.MADAddrB)
 	}
 }
 
@@ -197,7 +197,7 @@ func (r *rig) endsReceive(p rdma.MADPort, end func() error) {
 	if _, _, err := p.Receive(r.context(), make([]byte, rdma.MADBufferSize)); !errors.Is(err, rdma.ErrClosed) {
 		r.Errorf("Receive after Close: %v, want ErrClosed", err)
 	}
-	to := rdma.MADAddr{QPN: ib.QPGeneralServices, HasGRH: true, GRH: rdma.MADRoute{GID: gidOf(r.AddrB), HopLimit: 64}}
+	to := rdma.MADAddr{QPN: ib.QPGeneralServices, HasGRH: true, GRH: rdma.MADRoute{GID: gidOf(r.MADAddrB), HopLimit: 64}}
 	if err := p.Send(to, madRequest(madClass, 1)); !errors.Is(err, rdma.ErrClosed) {
 		r.Errorf("Send after Close: %v, want ErrClosed", err)
 	}
@@ -255,15 +255,15 @@ func madBadArguments(r *rig) {
 // madLateReader sends far more than an agent keeps. The first of them is there, and the agent answers again once it reads.
 func madLateReader(r *rig) {
 	agent, asker := r.openMAD(r.B, madClass, madMethods), r.openMAD(r.A, madClass, nil)
-	const sent = 20000
+	sent := uint32(r.Datagrams)
 	to := r.madAddr()
-	for i := range uint32(sent) {
+	for i := range sent {
 		r.must(asker.Send(to, madRequest(madClass, i)))
 	}
 	if m, _ := r.receiveMAD(agent); binary.BigEndian.Uint32(m[20:]) != 0 {
 		r.Errorf("the oldest datagram is number %d", binary.BigEndian.Uint32(m[20:]))
 	}
-	kept := 1
+	kept := uint32(1)
 	for {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()

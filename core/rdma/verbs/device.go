@@ -57,11 +57,12 @@ type Device struct {
 	regions   map[*region]struct{}
 	listeners map[*listener]struct{}
 	requests  map[*request]struct{}
+	mads      map[*deviceMADs]struct{}
 }
 
 // counters are those of the device, all of the control path.
 type counters struct {
-	connects, accepts, rejects, established, disconnects, failures, requestsLost, postErrors, unflushed, asyncEvents atomic.Uint64
+	connects, accepts, rejects, established, disconnects, failures, requestsLost, postErrors, unflushed, asyncEvents, madsLost atomic.Uint64
 }
 
 func openDevice(p *Provider, a adapter) (*Device, error) {
@@ -69,6 +70,7 @@ func openDevice(p *Provider, a adapter) (*Device, error) {
 		prov: p, cfg: &p.cfg, name: a.name, index: a.index, iwarp: a.iwarp, log: p.cfg.Log.Named(a.name), quit: make(chan struct{}),
 		cqs: make(map[uint64]*cq), qps: make(map[uint64]*qp), regions: make(map[*region]struct{}),
 		listeners: make(map[*listener]struct{}), requests: make(map[*request]struct{}),
+		mads: make(map[*deviceMADs]struct{}),
 	}
 	var err error
 	if d.ctx, err = openContext(a); err != nil {
@@ -221,6 +223,7 @@ func (d *Device) Stats() map[string]uint64 {
 		"connects": c.connects.Load(), "accepts": c.accepts.Load(), "rejects": c.rejects.Load(), "established": c.established.Load(),
 		"disconnects": c.disconnects.Load(), "connection_failures": c.failures.Load(), "requests_lost": c.requestsLost.Load(),
 		"post_errors": c.postErrors.Load(), "queue_pairs_not_flushed": c.unflushed.Load(), "async_events": c.asyncEvents.Load(),
+		"datagrams_lost": c.madsLost.Load(),
 	}
 	hardwareCounters(d.name, m)
 	return m
@@ -255,7 +258,7 @@ func (d *Device) Close() error {
 	for r := range requests {
 		r.drop()
 	}
-	var errs []error
+	errs := d.closeMADs()
 	for _, c := range cqs {
 		errs = append(errs, c.shutdown())
 	}

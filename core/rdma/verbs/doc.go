@@ -7,7 +7,8 @@
 //	Provider -> Device             an open ibv_context and the goroutine that reads its asynchronous events
 //	            Device -> cq       one ibv_cq with a completion channel
 //	                      cq -> qp an ibv_qp with two rings of work requests
-//	OpenUMAD, UMADAdapters         management datagrams and what ports there are, over libibumad
+//	            Device -> MADPort  a registration of libibumad and the goroutine that reads its descriptor
+//	OpenUMAD, UMADAdapters         the same without a device, and what ports there are
 //
 // All of C is behind shim.h, whose functions take and return batches and copies.
 //

@@ -91,7 +91,7 @@ func umadOpenProblem(err error) error {
 func umadRegisterProblem(fd int, cfg rdma.MADConfig, err error) error {
 	if len(cfg.Methods) > 0 {
 		if _, none := umadRegister(fd, cfg.Class, cfg.Version, nil); none == nil {
-			return fmt.Errorf("%w: requests of class %#02x go to %s: %w", rdma.ErrInUse, uint8(cfg.Class), umadOwner(cfg.Class, srptModule), err)
+			return fmt.Errorf("requests of class %#02x: %w", uint8(cfg.Class), umadOwner(cfg.Class, srptModule))
 		}
 	}
 	return fmt.Errorf("the kernel refuses class %#02x: %w", uint8(cfg.Class), err)
@@ -101,15 +101,14 @@ func umadRegisterProblem(fd int, cfg rdma.MADConfig, err error) error {
 const srptModule = "/sys/module/ib_srpt"
 
 // umadOwner names who has a class, and how it is freed.
-func umadOwner(class ib.Class, module string) string {
-	const other = "another process that has the port's /dev/infiniband/umad* open, such as another target: end it (fuser -v /dev/infiniband/umad*)"
-	if class != ib.ClassDeviceMgmt {
-		return other
+func umadOwner(class ib.Class, module string) *rdma.TakenError {
+	if class == ib.ClassDeviceMgmt {
+		if _, err := os.Stat(module); err == nil {
+			return &rdma.TakenError{Owner: "the kernel's SRP target (module ib_srpt)", Mend: "unload it (modprobe -r ib_srpt)"}
+		}
 	}
-	if _, err := os.Stat(module); err == nil {
-		return "the kernel's SRP target, the module ib_srpt: unload it (modprobe -r ib_srpt)"
-	}
-	return other
+	return &rdma.TakenError{Owner: "another process that has the port's /dev/infiniband/umad* open, such as another target",
+		Mend: "end it (fuser -v /dev/infiniband/umad*)"}
 }
 
 // Receive waits for a datagram.

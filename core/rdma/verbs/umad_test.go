@@ -334,7 +334,7 @@ func TestProblemsSayWhatToDo(t *testing.T) {
 		{ib.ClassDeviceMgmt, here, "modprobe -r ib_srpt"}, {ib.ClassDeviceMgmt, filepath.Join(here, "none"), "another process"},
 		{ib.ClassPerf, here, "another process"},
 	} {
-		if s := umadOwner(c.class, c.module); !strings.Contains(s, c.want) {
+		if s := umadOwner(c.class, c.module); !strings.Contains(s.Error(), c.want) || !errors.Is(s, rdma.ErrInUse) {
 			t.Errorf("class %v: %q does not say %q", c.class, s, c.want)
 		}
 	}

@@ -54,6 +54,9 @@ func writeStatus(w io.Writer, s *adminpb.StatusReply) {
 	writeCounters(w, "refused logins", s.RefusedLogins)
 	writeCounters(w, "counters", s.Counters)
 	for _, d := range s.Devices {
+		for _, p := range d.Problems {
+			fmt.Fprintf(w, "device %s\t%s\n", d.Name, oneLine(p))
+		}
 		writeCounters(w, "device "+d.Name, d.Counters)
 	}
 }

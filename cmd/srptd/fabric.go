@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/gosrpt/gosrpt/core/admin/adminpb"
@@ -79,6 +80,22 @@ func portOf(p *hca.PortStatus) *adminpb.HcaPort {
 	}
 	for _, k := range p.PKeys {
 		m.Pkeys = append(m.Pkeys, uint32(k))
+	}
+	return m
+}
+
+// portProblems are those of each device's ports, by the device's name.
+func portProblems(list []hca.HCA) map[string][]string {
+	m := make(map[string][]string)
+	for _, h := range list {
+		for _, p := range h.Ports {
+			if p.Problem != "" {
+				m[h.Name] = append(m[h.Name], fmt.Sprintf("port %d cannot be read: %s", p.Num, p.Problem))
+			}
+			if !p.Discovery && p.DiscoveryProblem != "" {
+				m[h.Name] = append(m[h.Name], fmt.Sprintf("port %d does not answer discovery: %s", p.Num, p.DiscoveryProblem))
+			}
+		}
 	}
 	return m
 }

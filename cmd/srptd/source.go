@@ -62,8 +62,9 @@ func (s source) Status() *adminpb.StatusReply {
 	for _, svc := range s.d.target.Waiting() {
 		r.Listeners = append(r.Listeners, &adminpb.Listener{Address: svc.Addr.String(), State: "waits for a device that has the address"})
 	}
+	problems := portProblems(s.d.table.HCAs())
 	for _, dev := range s.d.served() {
-		r.Devices = append(r.Devices, &adminpb.Device{Name: dev.Name(), Counters: dev.Stats()})
+		r.Devices = append(r.Devices, &adminpb.Device{Name: dev.Name(), Counters: dev.Stats(), Problems: problems[dev.Name()]})
 	}
 	return r
 }

@@ -2,6 +2,7 @@ package hca
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -57,13 +58,20 @@ func (a *agent) open() string {
 func (a *agent) fail(err error) string {
 	why := err.Error()
 	if errors.Is(err, rdma.ErrInUse) {
-		why = "Device Management requests go to somebody else: unload ib_srpt, or end the other target; logins by address work meanwhile"
+		why = conflict(err, fmt.Sprintf("%s port %d", a.port.dev.dev.Name(), a.port.num))
 	}
 	if a.problem != why {
 		a.problem = why
 		a.port.dev.table.log.Warn("discovery is not answered, trying again", "device", a.port.dev.dev.Name(), "port", a.port.num, "reason", why)
 	}
 	return "discovery is not answered: " + why
+}
+
+// conflict tells who has the class of a port, as far as that is known, and what to do.
+func conflict(err error, port string) string {
+	taken := &rdma.TakenError{Owner: "somebody else", Mend: "unload ib_srpt, or end the other target"}
+	errors.As(err, &taken)
+	return fmt.Sprintf("%s has the Device Management class of %s: %s; logins by address work meanwhile", taken.Owner, port, taken.Mend)
 }
 
 // serve answers until the registration ends.

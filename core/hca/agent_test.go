@@ -2,6 +2,8 @@ package hca
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -115,7 +117,7 @@ func TestConflictIsReportedByNameAndMendedWhenItEnds(t *testing.T) {
 	u := &user{}
 	table := start(t, Config{Provider: p, Agent: newAgent(t), User: u, Log: hclog.New(&hclog.LoggerOptions{Output: w})})
 	s := table.portOf("a", 1)
-	if s.Discovery || !strings.Contains(s.DiscoveryProblem, "ib_srpt") || !w.has("ib_srpt") {
+	if s.Discovery || !strings.Contains(s.DiscoveryProblem, "of a port 1: unload ib_srpt") || !w.has("of a port 1: unload ib_srpt") {
 		t.Errorf("%+v", s)
 	}
 	if !u.heard("attach a") {
@@ -125,6 +127,23 @@ func TestConflictIsReportedByNameAndMendedWhenItEnds(t *testing.T) {
 	until(t, "registered", func() bool { return table.portOf("a", 1).Discovery })
 	if s := table.portOf("a", 1); s.DiscoveryProblem != "" {
 		t.Errorf("still said: %q", s.DiscoveryProblem)
+	}
+}
+
+func TestConflictNamesTheOwnerThatTheProviderKnows(t *testing.T) {
+	known := &rdma.TakenError{Owner: "the module ib_srpt", Mend: "modprobe -r ib_srpt"}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&rdma.Error{Op: "register", Err: fmt.Errorf("class 6: %w", known)},
+			"the module ib_srpt has the Device Management class of mlx5_0 port 2: modprobe -r ib_srpt; logins by address work meanwhile"},
+		{&rdma.Error{Op: "register", Err: rdma.ErrInUse},
+			"somebody else has the Device Management class of mlx5_0 port 2: unload ib_srpt, or end the other target; logins by address work meanwhile"},
+	} {
+		if got := conflict(c.err, "mlx5_0 port 2"); got != c.want || !errors.Is(c.err, rdma.ErrInUse) {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
 	}
 }
 

@@ -496,9 +496,11 @@ func (x *Lun) GetPowers() []string {
 }
 
 type Device struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Counters      map[string]uint64      `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Counters map[string]uint64      `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// What is wrong with its ports, each with what to do: what cannot be read, and why discovery is not answered.
+	Problems      []string `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -543,6 +545,13 @@ func (x *Device) GetName() string {
 func (x *Device) GetCounters() map[string]uint64 {
 	if x != nil {
 		return x.Counters
+	}
+	return nil
+}
+
+func (x *Device) GetProblems() []string {
+	if x != nil {
+		return x.Problems
 	}
 	return nil
 }
@@ -2250,10 +2259,11 @@ const file_admin_proto_rawDesc = "" +
 	"\x06powers\x18\r \x03(\tR\x06powers\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x9c\x01\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xb8\x01\n" +
 	"\x06Device\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12A\n" +
-	"\bcounters\x18\x02 \x03(\v2%.gosrpt.admin.v1.Device.CountersEntryR\bcounters\x1a;\n" +
+	"\bcounters\x18\x02 \x03(\v2%.gosrpt.admin.v1.Device.CountersEntryR\bcounters\x12\x1a\n" +
+	"\bproblems\x18\x03 \x03(\tR\bproblems\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x11\n" +

@@ -14,9 +14,9 @@ import (
 // kernelTarget looks for the kernel's own SRP target, which takes what is srptd's.
 func (e *exam) kernelTarget() {
 	const check = "kernel target"
-	level := Warning // without adapters it takes nothing
-	if len(e.adapters()) > 0 {
-		level = Problem
+	level, taken := Warning, "every port of an adapter that comes" // without adapters it takes nothing
+	if list := e.adapterPorts(); len(list) > 0 {
+		level, taken = Problem, strings.Join(list, ", ")
 	}
 	ports := e.host.glob("/sys/kernel/config/target/srpt/*")
 	ports = deleteName(ports, "discovery_auth")
@@ -26,7 +26,7 @@ func (e *exam) kernelTarget() {
 			"the kernel's target serves SRP at %s", path.Base(ports[0]))
 	case e.host.exists("/sys/module/ib_srpt"):
 		e.add(level, check, "ib_srpt", "modprobe -r ib_srpt; echo blacklist ib_srpt > /etc/modprobe.d/gosrpt.conf",
-			"it is loaded, and answers discovery (Device Management) on every InfiniBand port in srptd's place")
+			"it is loaded, and has the Device Management class (discovery) of %s in srptd's place; logins by address work meanwhile", taken)
 	default:
 		e.add(OK, check, "ib_srpt", "", "not loaded")
 	}
@@ -44,6 +44,19 @@ func deleteName(paths []string, name string) []string {
 
 // adapters lists the RDMA devices of the kernel.
 func (e *exam) adapters() []string { return e.host.glob("/sys/class/infiniband/*") }
+
+// adapterPorts names the ports of all adapters.
+func (e *exam) adapterPorts() (names []string) {
+	for _, a := range e.adapters() {
+		for _, p := range e.host.glob(a + "/ports/*") {
+			names = append(names, portName(a, p))
+		}
+	}
+	return names
+}
+
+// portName names a port by the adapter's directory and its own.
+func portName(adapter, port string) string { return path.Base(adapter) + " port " + path.Base(port) }
 
 // rdma looks at RDMA devices, and at what userspace needs to reach them.
 func (e *exam) rdma() {
@@ -63,11 +76,11 @@ func (e *exam) rdma() {
 	var unseen []string
 	for _, a := range list {
 		e.node(level, a, "/sys/class/infiniband_verbs/uverbs*", "ib_uverbs")
-		if e.infiniBand(a) {
+		if e.infiniBand(a) || e.takesMADs(a) {
 			e.node(level, a, "/sys/class/infiniband_mad/umad*", "ib_umad")
 		}
 		for _, p := range e.host.glob(a + "/ports/*") {
-			if name := path.Base(a) + " port " + path.Base(p); e.port(name, p) {
+			if name := portName(a, p); e.port(name, p) {
 				unseen = append(unseen, name)
 			}
 		}
@@ -86,6 +99,12 @@ func (e *exam) infiniBand(adapter string) bool {
 		}
 	}
 	return false
+}
+
+// takesMADs tells whether the provider verbs asks for the management datagrams of an adapter: of all but those of iWARP, which has none.
+func (e *exam) takesMADs(adapter string) bool {
+	kind, err := e.host.read(adapter + "/node_type")
+	return e.cfg != nil && e.cfg.Provider == "verbs" && err == nil && strings.HasPrefix(kind, "1:")
 }
 
 // node looks for the device files of an adapter in a class.

@@ -9,9 +9,13 @@ func TestKernelTargetThatTakesWhatIsOursIsNamed(t *testing.T) {
 	f.check("kernel target", "ok ib_srpt: not loaded")
 	const mend = " -> modprobe -r ib_srpt; echo blacklist ib_srpt > /etc/modprobe.d/gosrpt.conf"
 	f.put("/sys/module/ib_srpt/refcnt", "0")
-	f.check("kernel target", "warning ib_srpt: it is loaded, and answers discovery (Device Management) on every InfiniBand port in srptd's place"+mend)
-	f.put("/sys/class/infiniband/mlx5_0/node_guid", "")
-	f.check("kernel target", "problem ib_srpt: it is loaded, and answers discovery (Device Management) on every InfiniBand port in srptd's place"+mend)
+	has := func(ports string) string {
+		return "it is loaded, and has the Device Management class (discovery) of " + ports + " in srptd's place; logins by address work meanwhile" + mend
+	}
+	f.check("kernel target", "warning ib_srpt: "+has("every port of an adapter that comes"))
+	f.mlx5("InfiniBand", "4: ACTIVE", "0x00080000")
+	f.put("/sys/class/infiniband/rxe1/ports/1/state", "4: ACTIVE\n")
+	f.check("kernel target", "problem ib_srpt: "+has("mlx5_0 port 1, rxe1 port 1"))
 	f.put("/sys/kernel/config/target/srpt/discovery_auth/x", "")
 	f.put("/sys/kernel/config/target/srpt/0xfe800000/y", "")
 	f.check("kernel target", "problem LIO: the kernel's target serves SRP at 0xfe800000 -> targetcli clearconfig confirm=True, or take /srpt out of it; then modprobe -r ib_srpt")
@@ -32,6 +36,13 @@ func TestAdaptersWantTheirDeviceFilesAndASubnetManager(t *testing.T) {
 	f.check("rdma", without, "warning mlx5_0: the kernel has made no device file for it: ib_uverbs is not loaded -> modprobe ib_uverbs",
 		"warning rdma_cm: /dev/infiniband/rdma_cm is missing -> modprobe rdma_ucm")
 	f.Build.Verbs, f.cfg.Provider = true, "verbs"
+	f.put("/sys/class/infiniband/mlx5_0/node_type", "4: RNIC\n")
+	f.check("rdma", "problem mlx5_0: the kernel has made no device file for it: ib_uverbs is not loaded -> modprobe ib_uverbs",
+		"problem rdma_cm: /dev/infiniband/rdma_cm is missing -> modprobe rdma_ucm")
+	f.put("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n")
+	f.check("rdma", "problem mlx5_0: the kernel has made no device file for it: ib_uverbs is not loaded -> modprobe ib_uverbs",
+		"problem mlx5_0: the kernel has made no device file for it: ib_umad is not loaded -> modprobe ib_umad",
+		"problem rdma_cm: /dev/infiniband/rdma_cm is missing -> modprobe rdma_ucm")
 	f.mlx5("InfiniBand", "2: INIT", "0x2651e848")
 	f.put("/sys/class/infiniband_verbs/uverbs3/ibdev", "mlx5_0")
 	f.put("/sys/class/infiniband_verbs/uverbs0/ibdev", "other")

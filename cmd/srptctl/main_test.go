@@ -104,7 +104,7 @@ func ctl(t *testing.T, args ...string) (string, error) {
 func TestCommandsPrintWhatTheDaemonSays(t *testing.T) {
 	socket := serveFixed(t)
 	cases := map[string][]string{
-		"status": {"srptd v1", "device mlx5_0  port 1 does not answer discovery", "10.0.0.1:5555", "eth0", "disk3", "1.0 MiB", "ready", "buffered I/O", "the store is degraded: half a mirror", "logins_accepted",
+		"status": {"srptd v1", "device mlx5_0     port 1 does not answer; discovery", "10.0.0.1:5555", "eth0", "disk3", "1.0 MiB", "ready", "buffered I/O", "the store is degraded: half a mirror", "logins_accepted",
 			"target", "41 of 256", "32 kept for first channels", "eth7 port 2", "40 of 64", "plugin auth", "/lib/auth", "running for 1m1s", "pid 4711", "2 restarts", "access list: 3 hosts", "gosrpt sdk", "last error: no such file"},
 		"sessions":                             {"0xabc", "10.0.0.9:4791", "17", "live", "host web by port_id:0xabc", "read-only", "1 of 16", "33", "5=disk3 (read-only)"},
 		"plugin list":                          {"auth", "/lib/auth", "running", "4711", "1.5s", "backstore", "disk3", "down", "7s", "no such file; nor another"},

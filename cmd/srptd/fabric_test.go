@@ -3,6 +3,7 @@ package main
 import (
 	"net/netip"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/gosrpt/gosrpt/core/config"
+	"github.com/gosrpt/gosrpt/core/hca"
 	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/initiator"
 	"github.com/gosrpt/gosrpt/core/mad"
@@ -129,5 +131,19 @@ func TestPortsAnswerDiscoveryWithWhatALoginGets(t *testing.T) {
 	c := u.Found[0].Controller
 	if c.GUID != ib.GUID(testIOCGUID) || c.SendSize != plan.MaxRequestIU || int(c.SendDepth) != plan.Credits || len(c.Services) != 1 {
 		t.Errorf("%+v, the plan is %+v", c, plan)
+	}
+}
+
+func TestStatusTellsWhatIsWrongWithPorts(t *testing.T) {
+	got := portProblems([]hca.HCA{
+		{Name: "well", Ports: []hca.PortStatus{{Port: rdma.Port{Num: 1}, Discovery: true}, {Port: rdma.Port{Num: 2}}}},
+		{Name: "taken", Ports: []hca.PortStatus{{Port: rdma.Port{Num: 1}, Discovery: true}, {Port: rdma.Port{Num: 2}, DiscoveryProblem: "unload ib_srpt"}}},
+		{Name: "sick", Ports: []hca.PortStatus{{Port: rdma.Port{Num: 1}, Problem: "no such device"}}},
+	})
+	want := map[string][]string{
+		"taken": {"port 2 does not answer discovery: unload ib_srpt"}, "sick": {"port 1 cannot be read: no such device"},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -152,13 +152,14 @@ func TestToolsAndConformanceSuitesAreContent(t *testing.T) {
 	runTarget(t, Job{Script: "conformance", Limit: 12 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: promises})
 }
 
+var discoveryPromises = []string{
+	"discovery_finds_the_target", "answers_are_those_of_the_transcripts", "every_address_answers", "answers_are_counted", "srptd_ends_when_asked",
+}
+
 func TestKernelReachesTheDiscoveryAgent(t *testing.T) {
 	runTarget(t, Job{
 		Script: "discovery", Limit: 6 * time.Minute, Machine: lab.Machine{DisksMiB: disks},
-		Promises: []string{
-			"discovery_finds_the_target", "answers_are_those_of_the_transcripts", "every_address_answers", "answers_are_counted",
-			"kernels_agent_differs_as_the_transcripts_say", "srptd_ends_when_asked",
-		},
+		Promises: append([]string{"kernels_agent_differs_as_the_transcripts_say"}, discoveryPromises...),
 	})
 }
 

@@ -51,6 +51,15 @@ func TestVerbsEveryBlockSizeAndDepthReadsBackWhatWasWritten(t *testing.T) {
 		Job{Script: "verify", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: verifyPromises()})
 }
 
+func TestVerbsAnswersDiscoveryUnlessTheKernelsTargetDoes(t *testing.T) {
+	runTarget(t, Job{
+		Script: "discovery", Limit: 8 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Env: map[string]string{"PROVIDER": "verbs"},
+		Promises: append([]string{
+			"starts_beside_the_kernels_target", "conflict_is_named", "logins_are_taken_meanwhile", "answers_once_the_kernels_target_is_gone",
+		}, discoveryPromises...),
+	})
+}
+
 // GOSRPT_E2E_REMOVALS asks for it, fifty being the full number: ib_srp's reconnections make its length uncertain.
 func TestVerbsDeviceIsPulledOutUnderLoad(t *testing.T) {
 	asked := os.Getenv("GOSRPT_E2E_REMOVALS")

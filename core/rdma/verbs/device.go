@@ -58,6 +58,7 @@ type Device struct {
 	listeners map[*listener]struct{}
 	requests  map[*request]struct{}
 	mads      map[*deviceMADs]struct{}
+	conflicts map[int]conflict // by port
 }
 
 // counters are those of the device, all of the control path.
@@ -70,7 +71,7 @@ func openDevice(p *Provider, a adapter) (*Device, error) {
 		prov: p, cfg: &p.cfg, name: a.name, index: a.index, iwarp: a.iwarp, log: p.cfg.Log.Named(a.name), quit: make(chan struct{}),
 		cqs: make(map[uint64]*cq), qps: make(map[uint64]*qp), regions: make(map[*region]struct{}),
 		listeners: make(map[*listener]struct{}), requests: make(map[*request]struct{}),
-		mads: make(map[*deviceMADs]struct{}),
+		mads: make(map[*deviceMADs]struct{}), conflicts: make(map[int]conflict),
 	}
 	var err error
 	if d.ctx, err = openContext(a); err != nil {

@@ -4,10 +4,14 @@ package verbs
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"os"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/rdma"
 )
 
@@ -43,7 +47,7 @@ func (d *Device) OpenMAD(port int, cfg rdma.MADConfig) (rdma.MADPort, error) {
 	if d.shut.Load() || d.gone.Load() {
 		return nil, d.fail(op, rdma.ErrClosed)
 	}
-	open, err := OpenUMAD(d.name, port, cfg)
+	open, err := d.register(port, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +63,38 @@ func (d *Device) OpenMAD(port int, cfg rdma.MADConfig) (rdma.MADPort, error) {
 		return nil, d.fail(op, rdma.ErrClosed)
 	}
 	return p, nil
+}
+
+// conflictPause is how long the kernel is not asked for a class that its own target has, unless that goes: it logs every attempt.
+const conflictPause = time.Minute
+
+// conflict is that the kernel's target has the Device Management class of a port.
+type conflict struct {
+	err   error
+	until time.Time
+}
+
+// holds tells whether the answer is known without asking; module is there while the kernel's target is.
+func (c conflict) holds(module string, now time.Time) bool {
+	_, err := os.Stat(module)
+	return c.err != nil && err == nil && now.Before(c.until)
+}
+
+func (d *Device) register(port int, cfg rdma.MADConfig) (rdma.MADPort, error) {
+	requests := cfg.Class == ib.ClassDeviceMgmt && len(cfg.Methods) > 0
+	d.mu.Lock()
+	last := d.conflicts[port]
+	d.mu.Unlock()
+	if requests && last.holds(srptModule, time.Now()) {
+		return nil, last.err
+	}
+	open, err := OpenUMAD(d.name, port, cfg)
+	if requests && errors.Is(err, rdma.ErrInUse) {
+		d.mu.Lock()
+		d.conflicts[port] = conflict{err, time.Now().Add(conflictPause)}
+		d.mu.Unlock()
+	}
+	return open, err
 }
 
 func newDeviceMADs(d *Device, open rdma.MADPort) *deviceMADs {

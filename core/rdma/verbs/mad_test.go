@@ -92,3 +92,23 @@ func TestCloseDoesNotWaitForTheReader(t *testing.T) {
 		t.Errorf("the descriptor is still open: %d, %v", n, err)
 	}
 }
+
+func TestKernelIsAskedAgainWhenItsTargetIsGoneOrAfterAWhile(t *testing.T) {
+	now := time.Now()
+	here, gone := t.TempDir(), t.TempDir()+"/none"
+	for _, c := range []struct {
+		name   string
+		last   conflict
+		module string
+		want   bool
+	}{
+		{"never asked", conflict{}, here, false},
+		{"the target is there", conflict{rdma.ErrInUse, now.Add(1)}, here, true},
+		{"the target is gone", conflict{rdma.ErrInUse, now.Add(1)}, gone, false},
+		{"a while has passed", conflict{rdma.ErrInUse, now}, here, false},
+	} {
+		if got := c.last.holds(c.module, now); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gosrpt/gosrpt/core/ib"
+	"github.com/gosrpt/gosrpt/core/mad"
 )
 
 // recorded is an exchange of core/mad/testdata/linux.txt.
@@ -18,6 +19,15 @@ type recorded struct {
 	linux   []byte // what Linux's agent answered; nil: nothing
 	answer  []byte // what ours does, if it differs
 	because string
+	// byKernel: the kernel's MAD layer answers, before an agent sees the request.
+	byKernel bool
+}
+
+// sortedByKernel makes it an exchange with an agent that is behind the kernel's MAD layer, which knows agents by class version.
+func (r *recorded) sortedByKernel() {
+	if ib.MAD(r.request).ClassVersion() != mad.ClassVersion {
+		r.byKernel, r.because = true, ""
+	}
 }
 
 // ours is our answer.

@@ -40,6 +40,7 @@
 //   - A slot that IOUnitInfo shows empty has no controller. Linux answers for slot 2 as for slot 1.
 //   - ServiceEntries holds the entries asked for. Linux gives the first one for 1..1.
 //   - A bad range is a bad modifier, 001Ch. Linux says that the controller does not respond, 0100h, although it does.
-//   - Another class version is answered with the status that 13.4.7 has for it. Linux's MAD layer answers 000Ch.
+//   - Another class version is answered with the status that 13.4.7 has for it. Linux's MAD layer answers 000Ch,
+//     before ours, too, where it is in front of it (provider verbs).
 //   - Methods other than Get and Set are refused at once. Linux's MAD layer lets the sender time out.
 package mad

@@ -109,10 +109,10 @@ func (s *Session) openChannel(index int) (*channel, error) {
 	ch.qp = qp
 	req := s.cfg.loginRequest(index)
 	private := req.AppendRDMA(nil)
-	if s.cfg.Native {
+	if s.cfg.Service.ID != 0 {
 		private = req.Append(nil)
 	}
-	err = qp.Connect(rdma.ConnectParams{Local: s.cfg.Local, Remote: rdma.Service{Addr: s.cfg.Remote}, Private: private, Timeout: s.cfg.Timeout})
+	err = qp.Connect(rdma.ConnectParams{Local: s.cfg.Local, Remote: s.cfg.service(), Private: private, Timeout: s.cfg.Timeout})
 	if err != nil {
 		qp.Close()
 		return nil, err

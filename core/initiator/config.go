@@ -19,6 +19,8 @@ type Config struct {
 	Local  netip.Addr
 	// Remote is the target's address and RDMA/CM port.
 	Remote netip.AddrPort
+	// Service, if it has an ID, is the target's InfiniBand service in place of Remote. The login has the form of 64 bytes then.
+	Service rdma.Service
 	// Initiator and Target are the port identifiers that make the I_T nexus.
 	Initiator, Target srp.PortID
 	// Channels is how many connections to log in with: 1 if 0. If the target refuses a channel
@@ -40,9 +42,6 @@ type Config struct {
 	// Event, if not nil, is called for each of them in the session's goroutine. It must not block; sense is valid
 	// until it returns.
 	Event func(lun srp.LUN, sense []byte)
-	// Native sends the login in the 64-byte form of IB CM, for devices that connect without IP
-	// addressing.
-	Native bool
 	// CQIndex and CQCount are passed on in rdma.CQConfig.
 	CQIndex, CQCount int
 	// Timeout bounds the login of one channel: 5 s if 0.
@@ -92,11 +91,21 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// service is what to connect to.
+func (c *Config) service() rdma.Service {
+	if c.Service.ID != 0 {
+		return c.Service
+	}
+	return rdma.Service{Addr: c.Remote}
+}
+
 func (c *Config) validate() error {
 	switch {
 	case c.Device == nil:
 		return fmt.Errorf("%w: no device", ErrInvalid)
-	case !c.Remote.IsValid() || c.Remote.Port() == 0:
+	case c.Service.ID != 0 && c.Remote != netip.AddrPort{}:
+		return fmt.Errorf("%w: the target is named by %v and by %v", ErrInvalid, c.Service, c.Remote)
+	case c.Service.ID == 0 && (!c.Remote.IsValid() || c.Remote.Port() == 0):
 		return fmt.Errorf("%w: the target's address %v is incomplete", ErrInvalid, c.Remote)
 	case c.QueueDepth < 1 || c.QueueDepth > maxDepth:
 		return fmt.Errorf("%w: queue depth %d is not within 1..%d", ErrInvalid, c.QueueDepth, maxDepth)

@@ -17,7 +17,7 @@ const logoutPatience = 2 * time.Second
 func Dial(ctx context.Context, cfg Config) (*Session, error) {
 	cfg = cfg.withDefaults()
 	failed := func(err error) (*Session, error) {
-		return nil, &Error{Op: "login", Target: cfg.Remote.String(), Err: err}
+		return nil, &Error{Op: "login", Target: cfg.service().String(), Err: err}
 	}
 	if err := cfg.validate(); err != nil {
 		return failed(err)

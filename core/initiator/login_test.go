@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/internal/leaktest"
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/rdma/rdmatest"
@@ -66,12 +67,13 @@ func TestLoginWithoutImmediateDataAsksForLess(t *testing.T) {
 func TestLoginWithoutIPAddressingTakesTheLongForm(t *testing.T) {
 	leaktest.Check(t)
 	p := rdmatest.NewProvider(rdmatest.NewFabric(), "memory",
-		rdmatest.DeviceConfig{Name: "a", Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Native: true},
-		rdmatest.DeviceConfig{Name: "b", Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.2")}})
+		rdmatest.DeviceConfig{Name: "a", LID: 1, GIDs: []ib.GID{{0: 0xFE, 1: 0x80, 15: 1}}},
+		rdmatest.DeviceConfig{Name: "b", LID: 2, GIDs: []ib.GID{{0: 0xFE, 1: 0x80, 15: 2}}})
 	defer p.Close()
 	s := newScript(t, p.Device("b"))
-	s.listen(service)
-	session, err := Dial(t.Context(), Config{Device: p.Device("a"), Remote: service.Addr, Initiator: initiatorID, Target: targetID, Native: true})
+	byID := rdma.Service{ID: rdma.ServiceID(5555), GID: ib.GID{0: 0xFE, 1: 0x80, 15: 2}}
+	s.listen(byID)
+	session, err := Dial(t.Context(), Config{Device: p.Device("a"), Service: byID, Initiator: initiatorID, Target: targetID})
 	if err != nil {
 		t.Fatal(err)
 	}

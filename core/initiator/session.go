@@ -234,7 +234,7 @@ func (s *Session) do(fn func(), drop func(err error)) {
 
 // fail makes the error of an operation of the session.
 func (s *Session) fail(op string, err error) error {
-	return &Error{Op: op, Target: s.cfg.Remote.String(), Err: err}
+	return &Error{Op: op, Target: s.cfg.service().String(), Err: err}
 }
 
 // Register registers memory for the data of commands, readable and writable by the target. The
@@ -267,5 +267,5 @@ func (s *Session) Close() error {
 
 // String names the session for logs.
 func (s *Session) String() string {
-	return fmt.Sprintf("%v to %v at %v", s.cfg.Initiator, s.cfg.Target, s.cfg.Remote)
+	return fmt.Sprintf("%v to %v at %v", s.cfg.Initiator, s.cfg.Target, s.cfg.service())
 }

@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -84,9 +85,34 @@ type Port struct {
 type Service struct {
 	// Addr is the IP address and RDMA/CM port. An invalid address means every address of the device.
 	Addr netip.AddrPort
-	// ID, if not 0, is an InfiniBand service id in place of Addr: connections by it have no IP addressing. Only a provider whose devices have
-	// InfiniBand ports can listen to one, and not to every id; others return ErrInvalid.
+	// ID, if not 0, is an InfiniBand service id in place of Addr, at the port that has GID: connections by it have no IP addressing. Only a
+	// provider whose devices have InfiniBand ports can listen to one, and not to every id (see ServiceID), or connect to one; others return
+	// ErrInvalid.
 	ID uint64
+	// GID goes with ID alone, and has to.
+	GID ib.GID
+}
+
+// ServiceID is the service id that stands for an RDMA/CM port where there is no IP addressing (IBTA vol 1, annex A11.2; RDMA_PS_IB of
+// Linux, whose kernel lets a process listen to such ids alone).
+func ServiceID(port uint16) uint64 { return servicePrefix | uint64(port) }
+
+const servicePrefix = 0x0000_0000_013F_0000
+
+// IsServiceID tells whether ServiceID makes id of a port other than 0.
+func IsServiceID(id uint64) bool { return id&^0xFFFF == servicePrefix && id != servicePrefix }
+
+// String is how the operator writes a service.
+func (s Service) String() string {
+	switch {
+	case s.ID != 0 && s.GID == ib.GID{}:
+		return fmt.Sprintf("service id %016x", s.ID)
+	case s.ID != 0:
+		return fmt.Sprintf("service id %016x at %v", s.ID, s.GID)
+	case !s.Addr.Addr().IsValid():
+		return fmt.Sprintf("*:%d", s.Addr.Port())
+	}
+	return s.Addr.String()
 }
 
 // CQConfig is the configuration of a completion queue.
@@ -175,7 +201,7 @@ type ConnectParams struct {
 	Local netip.Addr
 	// Remote is the peer's service.
 	Remote Service
-	// Private is the private data of the request, up to 56 bytes with RDMA/CM. It is copied.
+	// Private is the private data of the request, up to 56 bytes with IP addressing and 92 without. It is copied.
 	Private []byte
 	// Timeout bounds the whole attempt; 0 means the provider's default.
 	Timeout time.Duration
@@ -186,7 +212,7 @@ type ConnInfo struct {
 	// Device and Port name the local end.
 	Device string
 	Port   int
-	// Local and Remote are the ends' addresses, IP for RDMA/CM. Remote carries the peer's RDMA/CM port, if known.
+	// Local and Remote are the ends' addresses if the connection is IPAddressed. Remote carries the peer's RDMA/CM port, if known.
 	Local, Remote netip.AddrPort
 	// LocalGID and RemoteGID are the ends' GIDs.
 	LocalGID, RemoteGID ib.GID
@@ -199,6 +225,19 @@ type ConnInfo struct {
 	// IPAddressed tells that the request came through RDMA/CM with IP addressing, which decides
 	// the form of the SRP login request.
 	IPAddressed bool
+}
+
+// LocalName is the local end for the operator: its address, or its GID where there is none.
+func (i *ConnInfo) LocalName() string { return endName(i.Local, i.LocalGID) }
+
+// RemoteName is the same of the peer.
+func (i *ConnInfo) RemoteName() string { return endName(i.Remote, i.RemoteGID) }
+
+func endName(a netip.AddrPort, g ib.GID) string {
+	if a.Addr().IsValid() {
+		return a.String()
+	}
+	return g.String()
 }
 
 // Listener hands out connection requests.
@@ -235,6 +274,7 @@ const (
 	RejectNoQP            RejectReason = 1
 	RejectNoResources     RejectReason = 3
 	RejectTimeout         RejectReason = 4
+	RejectUnsupported     RejectReason = 5
 	RejectInvalidService  RejectReason = 8
 	RejectStaleConnection RejectReason = 10
 	RejectInvalidMTU      RejectReason = 26

@@ -33,7 +33,7 @@ type Authorizer interface {
 
 // AllowList permits the initiators that it names, each in one of the spellings that tools and logs
 // print: the 32 hexadecimal digits of the initiator port id, with or without 0x or colons; its GUID
-// half as xxxx:xxxx:xxxx:xxxx; or the source IP address.
+// half as xxxx:xxxx:xxxx:xxxx; or the source IP address, the source GID where there is none.
 type AllowList map[string]Grant
 
 // NewAllowList makes a list that permits everything to the initiators named. An error names the
@@ -52,12 +52,12 @@ func NewAllowList(names []string) (AllowList, error) {
 
 // Authorize looks the initiator up by each of its names.
 func (a AllowList) Authorize(_ context.Context, l Login) (Grant, error) {
-	for _, name := range []string{idKey(l.Initiator), guidKey(l.Initiator), l.Info.Remote.Addr().Unmap().WithZone("").String()} {
+	for _, name := range []string{idKey(l.Initiator), guidKey(l.Initiator), sourceKey(&l.Info)} {
 		if g, ok := a[name]; ok {
 			return g, nil
 		}
 	}
-	return Grant{}, fmt.Errorf("%w: %v from %v is not in the list", ErrDenied, l.Initiator, l.Info.Remote)
+	return Grant{}, fmt.Errorf("%w: %v from %s is not in the list", ErrDenied, l.Initiator, l.Info.RemoteName())
 }
 
 func idKey(id srp.PortID) string   { return strings.TrimPrefix(id.String(), "0x") }

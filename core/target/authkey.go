@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/srp"
 )
 
@@ -30,4 +31,13 @@ func allowKey(name string) (string, error) {
 		return a.Unmap().WithZone("").String(), nil
 	}
 	return "", fmt.Errorf("%w: initiator %q is neither a port id of 32 hexadecimal digits, nor a GUID of 16, nor an IP address", ErrConfig, name)
+}
+
+// sourceKey is the form in which where a login comes from is looked up.
+func sourceKey(i *rdma.ConnInfo) string {
+	a := i.Remote.Addr()
+	if !a.IsValid() {
+		a = netip.AddrFrom16(i.RemoteGID)
+	}
+	return a.Unmap().WithZone("").String()
 }

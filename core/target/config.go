@@ -20,7 +20,8 @@ type Config struct {
 	// or RemoveDevice.
 	Devices []rdma.Device
 	// Services are what is listened on: each on every device that has the address; one without an
-	// address on every device. One whose address no device has waits for it.
+	// address on every device. One whose address no device has waits for it. One that has an ID, and no GID, is listened to at every
+	// InfiniBand port.
 	Services []rdma.Service
 	// PortIDs are the target port identifiers that initiators may log in to. Their order gives the
 	// relative target port identifiers, from 1.
@@ -122,7 +123,11 @@ func (c *Config) validate() error {
 		check(!id.IsZero(), "the target port id is zero")
 	}
 	for _, svc := range c.Services {
-		check(svc.Addr.Port() != 0, "service %s has no port", serviceName(svc))
+		if svc.ID != 0 {
+			check(rdma.IsServiceID(svc.ID) && svc == rdma.Service{ID: svc.ID}, "service %s cannot be listened to", svc)
+			continue
+		}
+		check(svc.Addr.Port() != 0, "service %s has no port", svc)
 	}
 	l := &c.Limits
 	check(l.Channels > 0 && l.ChannelsPerPort > 0 && l.ChannelsPerNexus > 0 && l.Logins > 0 && l.LoginTime > 0, "negative limit: %+v", *l)

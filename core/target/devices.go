@@ -64,7 +64,7 @@ func (t *Target) eachArena(f func(*ioctx.Arena)) {
 	t.luns.each(func(m *mapped) { f(m.arena) })
 }
 
-// ListenAgain brings the listeners of a device in step with its addresses, which have changed: it ends those whose address is gone, so that
+// ListenAgain brings the listeners of a device in step with its addresses and GIDs, which have changed: it ends those whose address is gone, so that
 // their services wait for it, and listens on those services that have an address of the device and are not listened on there yet. It does
 // nothing for a device that is not served, and before Start.
 func (t *Target) ListenAgain(dev rdma.Device) error {
@@ -89,6 +89,7 @@ func (t *Target) RemoveDevice(ctx context.Context, dev rdma.Device) error {
 		}
 		return l.dev == dev
 	})
+	t.deaf = slices.DeleteFunc(t.deaf, func(d deaf) bool { return d.dev == dev })
 	stopped := t.stopped
 	t.state.Unlock()
 	if !known || stopped {

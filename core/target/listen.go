@@ -36,7 +36,7 @@ func (t *Target) Start(ctx context.Context) error {
 		}
 	}
 	for _, svc := range t.waiting() {
-		t.log.Warn("no RDMA device has the address yet: logins to it wait for one", "service", serviceName(svc))
+		t.log.Warn("no RDMA device has the address yet: logins to it wait for one", "service", svc.String())
 	}
 	return nil
 }
@@ -45,11 +45,11 @@ func (t *Target) Start(ctx context.Context) error {
 func (t *Target) listen(dev rdma.Device) error {
 	var errs []error
 	for _, svc := range t.cfg.Services {
-		if slices.ContainsFunc(t.listeners, func(l listening) bool { return l.dev == dev && l.svc == svc }) {
-			continue
-		}
-		if err := t.listenOn(dev, svc); err != nil {
-			errs = append(errs, err)
+		switch {
+		case svc.ID != 0:
+			errs = append(errs, t.listenByID(dev, svc))
+		case !slices.ContainsFunc(t.listeners, func(l listening) bool { return l.dev == dev && l.svc == svc }):
+			errs = append(errs, t.listenOn(dev, svc))
 		}
 	}
 	return errors.Join(errs...)
@@ -65,57 +65,63 @@ func (t *Target) listenOn(dev rdma.Device, svc rdma.Service) error {
 	}
 	l, err := dev.Listen(rdma.Service{Addr: netip.AddrPortFrom(a, svc.Addr.Port())})
 	if err != nil {
-		return fmt.Errorf("target %s: listen on %s of %s: %w", t.cfg.Name, serviceName(svc), dev.Name(), err)
+		return fmt.Errorf("target %s: listen on %s of %s: %w", t.cfg.Name, svc, dev.Name(), err)
 	}
-	t.listeners = append(t.listeners, listening{l, svc, dev})
-	t.log.Info("listening", "service", serviceName(l.Service()), "device", dev.Name())
-	t.working.Go(func() { t.accept(l) })
+	t.begin(l, svc, dev)
 	return nil
 }
 
-// unlistenGone ends the listeners of a device whose address it does not have any more. The lock is held.
+// begin takes logins from a listener. The lock is held.
+func (t *Target) begin(l rdma.Listener, svc rdma.Service, dev rdma.Device) {
+	t.listeners = append(t.listeners, listening{l, svc, dev})
+	t.log.Info("listening", "service", l.Service().String(), "device", dev.Name())
+	t.working.Go(func() { t.accept(l) })
+}
+
+// unlistenGone ends the listeners of a device whose address, or GID, it does not have any more. The lock is held.
 func (t *Target) unlistenGone(dev rdma.Device) error {
 	var errs []error
 	t.listeners = slices.DeleteFunc(t.listeners, func(l listening) bool {
 		if l.dev != dev {
 			return false
 		}
-		_, has, err := addrOf(dev, l.svc.Addr.Addr())
+		has, err := l.standing()
 		if has || err != nil {
 			errs = append(errs, err)
 			return false
 		}
-		t.log.Warn("the address is gone: logins to it wait for its return", "service", serviceName(l.svc), "device", dev.Name())
+		t.log.Warn("the address is gone: logins to it wait for its return", "service", l.Service().String(), "device", dev.Name())
 		errs = append(errs, l.Close())
 		return true
 	})
 	return errors.Join(errs...)
 }
 
-// waiting lists the services that are not listened on anywhere. The lock is held.
+// standing tells whether the device still has what is listened on.
+func (l *listening) standing() (bool, error) {
+	if l.svc.ID != 0 {
+		return hasGID(l.dev, l.Service().GID)
+	}
+	_, has, err := addrOf(l.dev, l.svc.Addr.Addr())
+	return has, err
+}
+
+// waiting lists the services that have an address and are not listened on anywhere. The lock is held.
 func (t *Target) waiting() []rdma.Service {
 	var list []rdma.Service
 	for _, svc := range t.cfg.Services {
-		if !slices.ContainsFunc(t.listeners, func(l listening) bool { return l.svc == svc }) {
+		if svc.ID == 0 && !slices.ContainsFunc(t.listeners, func(l listening) bool { return l.svc == svc }) {
 			list = append(list, svc)
 		}
 	}
 	return list
 }
 
-// Waiting lists the services for which no device has appeared yet.
+// Waiting lists the services for whose address no device has appeared yet.
 func (t *Target) Waiting() []rdma.Service {
 	t.state.Lock()
 	defer t.state.Unlock()
 	return t.waiting()
-}
-
-// serviceName is how the operator writes a service.
-func serviceName(s rdma.Service) string {
-	if !s.Addr.Addr().IsValid() {
-		return fmt.Sprintf("*:%d", s.Addr.Port())
-	}
-	return s.Addr.String()
 }
 
 // addrOf finds an address among dev's, and returns it as the device has it, with its zone. An invalid
@@ -155,7 +161,7 @@ func (t *Target) accept(l rdma.Listener) {
 		req, err := l.Accept(t.ctx)
 		if err != nil {
 			if t.ctx.Err() == nil && !errors.Is(err, rdma.ErrClosed) {
-				t.log.Error("no more logins are taken: the listener failed", "service", serviceName(l.Service()), "error", err)
+				t.log.Error("no more logins are taken: the listener failed", "service", l.Service().String(), "error", err)
 			}
 			return
 		}

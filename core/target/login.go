@@ -219,14 +219,14 @@ func (t *Target) refuse(req rdma.ConnRequest, r *srp.LoginReq, why refusal) {
 	info := req.Info()
 	if errors.Is(why.cause, rdma.ErrGone) {
 		t.counts.abandoned.Add(1)
-		t.log.Info("login given up by the initiator", "initiator", r.Initiator, "address", info.Remote)
+		t.log.Info("login given up by the initiator", "initiator", r.Initiator, "address", info.RemoteName())
 		return
 	}
 	t.counts.refuse(why.reason.String())
-	t.log.Warn("login refused", "initiator", r.Initiator, "target", r.Target, "address", info.Remote, "gid", info.RemoteGID,
+	t.log.Warn("login refused", "initiator", r.Initiator, "target", r.Target, "address", info.RemoteName(), "gid", info.RemoteGID,
 		"reason", why.reason, "cause", why.cause)
 	rej := channel.Reject(r.Tag, why.reason)
 	if err := req.Reject(rdma.RejectConsumer, rej.Append(nil)); err != nil && !errors.Is(err, rdma.ErrGone) {
-		t.log.Warn("a refusal could not be sent", "initiator", r.Initiator, "address", info.Remote, "error", err)
+		t.log.Warn("a refusal could not be sent", "initiator", r.Initiator, "address", info.RemoteName(), "error", err)
 	}
 }

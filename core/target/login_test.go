@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/internal/leaktest"
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/rdma/rdmatest"
@@ -20,12 +20,12 @@ type knocker struct {
 	g      *rig
 	loop   *rdmatest.Loop
 	dev    *rdmatest.Device
-	remote netip.AddrPort
+	remote rdma.Service
 	region rdma.Region // for ready
 }
 
 func (g *rig) knocker(dev *rdmatest.Device) *knocker {
-	return &knocker{g: g, dev: dev, remote: g.remote(), loop: rdmatest.NewLoop(g.t, dev, rdma.CQConfig{Depth: 4096})}
+	return &knocker{g: g, dev: dev, remote: rdma.Service{Addr: g.remote()}, loop: rdmatest.NewLoop(g.t, dev, rdma.CQConfig{Depth: 4096})}
 }
 
 // request is a login request that is in order.
@@ -38,7 +38,7 @@ func request() srp.LoginReq {
 func (k *knocker) knock(private []byte) (*rdmatest.End, rdma.Completion) {
 	k.g.t.Helper()
 	e := k.loop.NewEnd(rdma.QPConfig{SendDepth: 32, RecvDepth: 32})
-	e.Connect(rdma.ConnectParams{Remote: rdma.Service{Addr: k.remote}, Private: private, Timeout: time.Minute})
+	e.Connect(rdma.ConnectParams{Remote: k.remote, Private: private, Timeout: time.Minute})
 	return e, e.Next()
 }
 
@@ -83,7 +83,7 @@ func TestLoginFormFollowsFromTheAddressing(t *testing.T) {
 	}
 	e.Disconnect()
 	g.empty()
-	native := g.knocker(g.nativeDevice())
+	native := g.knockerByID()
 	e, c = native.knock(req.Append(nil))
 	if got := hex.EncodeToString(c.Data[:min(len(c.Data), srp.LoginRspLen)]); got != want {
 		t.Errorf("IB CM form: answered\n%s, want\n%s", got, want)
@@ -102,9 +102,27 @@ func TestLoginFormFollowsFromTheAddressing(t *testing.T) {
 	g.empty()
 }
 
-// nativeDevice connects without IP addressing.
-func (g *rig) nativeDevice() *rdmatest.Device {
-	return g.provider.Add(rdmatest.DeviceConfig{Name: "ib0", Native: true, Addrs: []netip.Addr{netip.MustParseAddr("10.9.9.9")}})
+// gid is a GID of the default subnet.
+func gid(n byte) ib.GID { return ib.GID{0: 0xFE, 1: 0x80, 15: n} }
+
+// knockerByID logs in by service id, at a device with an InfiniBand port and no address.
+func (g *rig) knockerByID() *knocker {
+	g.t.Helper()
+	g.plugIB("ib0", 1)
+	k := g.knocker(g.provider.Add(rdmatest.DeviceConfig{Name: "ib9", LID: 9, GIDs: []ib.GID{gid(9)}}))
+	k.remote = rdma.Service{ID: rdma.ServiceID(listenPort), GID: gid(1)}
+	return k
+}
+
+// plugIB gives the target a device with an InfiniBand port.
+func (g *rig) plugIB(name string, n byte) *rdmatest.Device {
+	g.t.Helper()
+	d := g.provider.Add(rdmatest.DeviceConfig{Name: name, LID: ib.LID(n), GIDs: []ib.GID{gid(n)}})
+	if err := g.target.AddDevice(g.t.Context(), d); err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(g.shutdown)
+	return d
 }
 
 func TestRefusedLoginSaysWhyAndLeavesNothing(t *testing.T) {

@@ -16,7 +16,7 @@ func TestLoginTable(t *testing.T) {
 	leaktest.Check(t)
 	for _, row := range hostile.LoginRows() {
 		g := newRig(t, func(g *rig) { g.cfg.Limits.ChannelsPerNexus = 2 })
-		for native, k := range map[bool]*knocker{false: g.knocker(g.peer), true: g.knocker(g.nativeDevice())} {
+		for native, k := range map[bool]*knocker{false: g.knocker(g.peer), true: g.knockerByID()} {
 			var ends []*rdmatest.End
 			login := func(changes string) rdma.Completion {
 				e, c := k.knock(hostile.LoginBytes(native, 0, changes))

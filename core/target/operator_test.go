@@ -20,9 +20,12 @@ func TestListeningListsTheAddressesOfEachService(t *testing.T) {
 		g.dev = g.provider.Add(rdmatest.DeviceConfig{Name: "two", Addrs: []netip.Addr{one, two}})
 		g.cfg.Devices, g.cfg.Services = []rdma.Device{g.dev}, services
 	})
-	want := []Listening{{netip.AddrPortFrom(one, 1), "two"}, {netip.AddrPortFrom(one, 2), "two"},
-		{netip.AddrPortFrom(two, 1), "two"}, {netip.AddrPortFrom(two, 3), "two"}}
-	if got := g.target.Listening(); !slices.Equal(got, want) {
+	want := []string{"10.1.1.1:1 of two", "10.1.1.1:2 of two", "[fe80::1%eth0]:1 of two", "[fe80::1%eth0]:3 of two"}
+	var got []string
+	for _, l := range g.target.Listening() {
+		got = append(got, l.Service.String()+" of "+l.Device)
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
 }

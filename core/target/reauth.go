@@ -209,7 +209,7 @@ func (t *Target) answered(q *about, g Grant, denied bool, why error) {
 // revoke closes a channel whose permission has ended.
 func (t *Target) revoke(l *link, why error) {
 	t.tell(func() {
-		t.log.Warn("permission withdrawn", "initiator", l.s.key.initiator, "address", l.info.Remote, "gid", l.info.RemoteGID, "cause", why)
+		t.log.Warn("permission withdrawn", "initiator", l.s.key.initiator, "address", l.info.RemoteName(), "gid", l.info.RemoteGID, "cause", why)
 	})
 	l.ch.Close(channel.CauseAdmin)
 }

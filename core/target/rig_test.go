@@ -83,7 +83,9 @@ func newRig(t testing.TB, adjust ...func(*rig)) *rig {
 	plan := ioctx.DefaultPlan()
 	plan.Credits, plan.Responses, plan.SendWork, plan.MaxTransfer, plan.ArenaSize = 16, 24, 64, 1<<20, 1<<20
 	g.cfg = Config{
-		Name: "t0", Devices: []rdma.Device{g.dev}, Services: []rdma.Service{{Addr: netip.AddrPortFrom(netip.Addr{}, listenPort)}},
+		Name: "t0", Devices: []rdma.Device{g.dev}, Services: []rdma.Service{
+			{Addr: netip.AddrPortFrom(netip.Addr{}, listenPort)}, {ID: rdma.ServiceID(listenPort)},
+		},
 		PortIDs: []srp.PortID{targetID}, Plan: plan, Immediate: true, Limits: Limits{Channels: 64},
 		Identity: scsi.Identity{Vendor: "GOSRPT", Product: "none", Revision: "1"},
 	}

@@ -109,7 +109,7 @@ func TestEachPortHasItsOwnLimit(t *testing.T) {
 	})
 	k := g.knocker(g.peer)
 	there := g.knocker(g.peer)
-	there.remote = netip.AddrPortFrom(netip.MustParseAddr("192.0.2.9"), listenPort)
+	there.remote = rdma.Service{Addr: netip.AddrPortFrom(netip.MustParseAddr("192.0.2.9"), listenPort)}
 	refuses := func(k *knocker, what string, r srp.LoginReq, reason srp.RejReason) {
 		t.Helper()
 		e, c := k.knock(r.AppendRDMA(nil))

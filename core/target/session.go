@@ -73,7 +73,7 @@ func (t *Target) join(a *admission, ch *conn.Channel, cs *conn.Session) {
 	t.counts.accepted.Add(1)
 	n := len(s.links)
 	t.tell(func() {
-		t.log.Info("login", "initiator", a.key.initiator, "address", l.info.Remote, "device", l.info.Device, "channels", n, "permission", a.grant.Reason,
+		t.log.Info("login", "initiator", a.key.initiator, "address", l.info.RemoteName(), "device", l.info.Device, "channels", n, "permission", a.grant.Reason,
 			"result", a.terms.Rsp.Flags&srp.ResultMask, "immediate", a.terms.Limits.ImmediateOffset)
 	})
 	s.step(nexus.Event{Kind: nexus.EvJoin, Channel: l.id, Single: l.single})
@@ -103,7 +103,7 @@ func (t *Target) channelEnded(ch *conn.Channel) {
 func (t *Target) reportEnd(l *link, st conn.ChannelStats) {
 	t.tell(func() {
 		write := t.log.Info
-		args := []any{"initiator", l.s.key.initiator, "address", l.info.Remote, "cause", st.Cause,
+		args := []any{"initiator", l.s.key.initiator, "address", l.info.RemoteName(), "cause", st.Cause,
 			"age", st.Age.Round(time.Millisecond), "commands", st.Protocol.Commands, "aborted", st.Aborted}
 		if st.Err != nil {
 			write, args = t.log.Warn, append(args, "error", st.Err)

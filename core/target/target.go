@@ -56,6 +56,7 @@ type Target struct {
 	state     sync.Mutex // guards what follows
 	devices   []rdma.Device
 	listeners []listening
+	deaf      []deaf
 	started   bool
 	stopped   bool
 	cancel    context.CancelFunc
@@ -229,7 +230,7 @@ func (t *Target) stopListening() bool {
 	t.cancel()
 	for _, l := range t.listeners {
 		if err := l.Close(); err != nil {
-			t.log.Warn("closing a listener", "service", serviceName(l.svc), "error", err)
+			t.log.Warn("closing a listener", "service", l.Service().String(), "error", err)
 		}
 	}
 	return true

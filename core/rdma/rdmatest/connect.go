@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/rdma"
 )
 
@@ -35,35 +36,59 @@ func (q *qp) Connect(p rdma.ConnectParams) error {
 	f := q.dev.fabric
 	f.mu.Lock()
 	defer f.unlock()
-	size := privateIP
-	if q.dev.cfg.Native {
-		size = privateNative
-	}
-	local, ok := q.dev.source(p.Local, p.Remote.Addr.Addr())
-	peer := p.Remote.Addr.String()
+	peer := p.Remote.String()
+	info, size, ok := q.dev.ends(&p, q.num)
 	switch {
 	case q.state == closed:
 		return opError("connect", peer, rdma.ErrClosed)
 	case q.state != idle:
 		return opError("connect", peer, rdma.ErrState)
-	case len(p.Private) > size || !p.Remote.Addr.IsValid() || p.Remote.Addr.Port() == 0 || !ok:
+	case len(p.Private) > size || !ok:
 		return opError("connect", peer, rdma.ErrInvalid)
 	}
-	q.state = connecting
+	q.state, q.info = connecting, info
 	q.dev.count.connects++
 	now := time.Now()
-	q.info.Local, q.info.LocalGID = netip.AddrPortFrom(local, uint16(q.num|0x8000)), gidOf(local)
-	q.info.Remote, q.info.RemoteGID = p.Remote.Addr, gidOf(p.Remote.Addr.Addr())
-	q.info.PKey, q.info.IPAddressed = 0xFFFF, !q.dev.cfg.Native
 	q.setDeadline(now.Add(q.dev.patience(p.Timeout)))
-	target := f.lookup(p.Remote.Addr.Addr())
+	target := f.lookupGID(p.Remote.GID)
+	if p.Remote.ID == 0 {
+		target = f.lookup(p.Remote.Addr.Addr())
+	}
 	if target == nil {
 		q.end(rdma.EventFailed, 0, nil)
 		return nil
 	}
-	q.req = &connRequest{from: q, dev: target, private: padded(p.Private, size), info: swapped(q.info, target, q.num)}
+	q.req = &connRequest{from: q, dev: target, to: p.Remote, private: padded(p.Private, size), info: swapped(q.info, target, q.num)}
 	f.message(q.dev, target, Requests, q.req.arrive)
 	return nil
+}
+
+// ends is what there is to know of a connection before it is made, and how much private data its request has room for.
+func (d *Device) ends(p *rdma.ConnectParams, num uint32) (info rdma.ConnInfo, room int, ok bool) {
+	info = rdma.ConnInfo{Device: d.cfg.Name, Port: 1, PKey: uint16(d.pkey())}
+	if p.Remote.ID != 0 {
+		info.RemoteGID = p.Remote.GID
+		if d.cfg.LID != 0 && len(d.gids()) > 0 {
+			info.LocalGID = d.gids()[0]
+		}
+		return info, privateNative, info.LocalGID != ib.GID{} && p.Remote.Addr == netip.AddrPort{} && !p.Local.IsValid()
+	}
+	remote := p.Remote.Addr
+	local, ok := d.source(p.Local, remote.Addr())
+	if !ok || !remote.Addr().IsValid() || remote.Port() == 0 {
+		return info, privateIP, false
+	}
+	info.IPAddressed, info.Local, info.Remote = true, netip.AddrPortFrom(local, uint16(num|0x8000)), remote
+	info.LocalGID, info.RemoteGID = gidOf(local), gidOf(remote.Addr())
+	return info, privateIP, true
+}
+
+// pkey is the partition of the connections that are made from here.
+func (d *Device) pkey() ib.PKey {
+	if len(d.cfg.PKeys) == 0 {
+		return ib.PKeyDefault
+	}
+	return d.cfg.PKeys[0]
 }
 
 // source chooses the local address of a connection to remote.
@@ -97,7 +122,7 @@ func (q *qp) Accept(req rdma.ConnRequest, private []byte) error {
 		return opError("accept", q.String(), rdma.ErrInvalid)
 	}
 	if err := r.answer(); err != nil {
-		return opError("accept", r.info.Remote.String(), err)
+		return opError("accept", r.info.RemoteName(), err)
 	}
 	active := r.from
 	q.state, q.req, q.peer, q.info = accepted, r, active, r.info

@@ -78,11 +78,21 @@ func (d *Device) Ports() ([]rdma.Port, error) {
 	if d.cfg.LID != 0 {
 		port.Link = ib.LinkInfiniBand
 	}
-	for _, a := range d.cfg.Addrs {
-		port.GIDs = append(port.GIDs, gidOf(a))
-	}
+	port.GIDs = d.gids()
 	return []rdma.Port{port}, nil
 }
+
+// gids is the port's GID table.
+func (d *Device) gids() []ib.GID {
+	list := slices.Clone(d.cfg.GIDs)
+	for _, a := range d.cfg.Addrs {
+		list = append(list, gidOf(a))
+	}
+	return list
+}
+
+// serves tells whether the device is on InfiniBand and has the GID.
+func (d *Device) serves(g ib.GID) bool { return d.cfg.LID != 0 && slices.Contains(d.gids(), g) }
 
 func gidOf(a netip.Addr) ib.GID { return ib.GID(a.As16()) }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/rdma"
 )
 
@@ -46,6 +47,16 @@ func (f *Fabric) unlock() {
 func (f *Fabric) lookup(addr netip.Addr) *Device {
 	for _, d := range f.devices {
 		if !d.closed && d.has(addr) {
+			return d
+		}
+	}
+	return nil
+}
+
+// lookupGID finds the open device that has a GID on InfiniBand.
+func (f *Fabric) lookupGID(g ib.GID) *Device {
+	for _, d := range f.devices {
+		if !d.closed && d.serves(g) {
 			return d
 		}
 	}

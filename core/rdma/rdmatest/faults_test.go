@@ -1,11 +1,14 @@
 package rdmatest
 
 import (
+	"bytes"
+	"errors"
 	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/rdma"
 )
 
@@ -300,20 +303,66 @@ func TestASlotIsFreeOnlyAfterASignaledCompletion(t *testing.T) {
 	})
 }
 
-func TestNativeConnectionsCarry92Bytes(t *testing.T) {
+func TestConnectionsByServiceIDCarry92BytesAndNoAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		addr := netip.MustParseAddr
+		ga, gb := ib.GID{0: 0xFE, 1: 0x80, 15: 1}, ib.GID{0: 0xFE, 1: 0x80, 15: 2}
 		p := NewProvider(NewFabric(), "memory",
-			DeviceConfig{Name: "a", Addrs: []netip.Addr{addr("fd00::1")}, Native: true},
-			DeviceConfig{Name: "b", Addrs: []netip.Addr{addr("fd00::2")}})
+			DeviceConfig{Name: "a", Addrs: []netip.Addr{addr("fd00::1")}, GIDs: []ib.GID{ga}, LID: 1, PKeys: []ib.PKey{0x8001}},
+			DeviceConfig{Name: "b", Addrs: []netip.Addr{addr("fd00::2")}, GIDs: []ib.GID{gb}, LID: 2, PKeys: []ib.PKey{0xFFFF, 0x0001}})
 		r := newRig(t, Harness{Provider: p, A: p.Device("a"), B: p.Device("b"), AddrA: addr("fd00::1"), AddrB: addr("fd00::2"), Port: 7})
-		svc := r.service()
+		svc := rdma.Service{ID: rdma.ServiceID(7), GID: gb}
 		l := r.listen(svc)
-		a := r.la.NewEnd(config())
-		a.Connect(r.params(svc, private(92, 1)))
+		if _, err := r.B.Listen(svc); !errors.Is(err, rdma.ErrInUse) {
+			t.Errorf("a second listener: %v, want ErrInUse", err)
+		}
+		a, b := r.la.NewEnd(config()), r.lb.NewEnd(config())
+		sent := private(92, 1)
+		a.Connect(rdma.ConnectParams{Remote: svc, Private: sent})
 		req := r.accept(l)
-		if len(req.Private()) != 92 || req.Info().IPAddressed {
-			t.Errorf("%d bytes, IP addressed %v", len(req.Private()), req.Info().IPAddressed)
+		if !bytes.Equal(req.Private(), sent) {
+			t.Errorf("carried %x, want %x", req.Private(), sent)
+		}
+		want := rdma.ConnInfo{Device: "b", Port: 1, LocalGID: gb, RemoteGID: ga, PKey: 0x8001, RemoteQPN: a.QP.Num()}
+		if got := req.Info(); got != want || got.RemoteName() != ga.String() || got.LocalName() != gb.String() {
+			t.Errorf("request %+v, want %+v", got, want)
+		}
+		b.Accept(req, nil)
+		a.Event(rdma.EventEstablished)
+		b.Event(rdma.EventEstablished)
+		r.exchange(a, b)
+	})
+}
+
+func TestServiceIDNeedsInfiniBandItsFormAndAPartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gid := ib.GID{0: 0xFE, 1: 0x80, 15: 2}
+		id := rdma.ServiceID(7)
+		p := NewProvider(NewFabric(), "memory",
+			DeviceConfig{Name: "a", GIDs: []ib.GID{{0: 0xFE, 1: 0x80, 15: 1}}, LID: 1, PKeys: []ib.PKey{0x8002}},
+			DeviceConfig{Name: "b", GIDs: []ib.GID{gid}, LID: 2},
+			DeviceConfig{Name: "eth", GIDs: []ib.GID{{0: 0xFE, 1: 0x80, 15: 3}}})
+		r := newRig(t, Harness{Provider: p, A: p.Device("a"), B: p.Device("b"), Port: 7})
+		for _, row := range []struct {
+			dev *Device
+			svc rdma.Service
+		}{
+			{p.Device("eth"), rdma.Service{ID: id, GID: ib.GID{0: 0xFE, 1: 0x80, 15: 3}}},
+			{p.Device("b"), rdma.Service{ID: id}}, {p.Device("b"), rdma.Service{ID: id, GID: ib.GID{15: 9}}},
+			{p.Device("b"), rdma.Service{ID: 0x505400FFFE123456, GID: gid}}, {p.Device("b"), rdma.Service{ID: 0x0106_0000 | 7, GID: gid}},
+			{p.Device("b"), rdma.Service{ID: rdma.ServiceID(0), GID: gid}},
+			{p.Device("b"), rdma.Service{ID: id, GID: gid, Addr: netip.MustParseAddrPort("[::]:7")}},
+		} {
+			if _, err := row.dev.Listen(row.svc); !errors.Is(err, rdma.ErrInvalid) {
+				t.Errorf("%s: %v: %v, want ErrInvalid", row.dev.Name(), row.svc, err)
+			}
+		}
+		svc := rdma.Service{ID: id, GID: gid}
+		r.listen(svc)
+		a := r.la.NewEnd(config())
+		a.Connect(rdma.ConnectParams{Remote: svc})
+		if c := a.Event(rdma.EventRejected); c.Reason != rdma.RejectUnsupported {
+			t.Errorf("another partition: %+v", c)
 		}
 	})
 }

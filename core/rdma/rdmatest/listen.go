@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/rdma"
 )
 
@@ -25,16 +26,15 @@ var _ rdma.Listener = (*listener)(nil)
 func (d *Device) Listen(svc rdma.Service) (rdma.Listener, error) {
 	d.fabric.mu.Lock()
 	defer d.fabric.unlock()
-	addr := svc.Addr.Addr()
 	switch {
 	case d.closed:
-		return nil, opError("listen", svc.Addr.String(), rdma.ErrClosed)
-	case svc.ID != 0 || svc.Addr.Port() == 0 || addr.IsValid() && !d.has(addr):
-		return nil, opError("listen", svc.Addr.String(), rdma.ErrInvalid)
+		return nil, opError("listen", svc.String(), rdma.ErrClosed)
+	case !d.canListen(svc):
+		return nil, opError("listen", svc.String(), rdma.ErrInvalid)
 	}
 	for _, l := range d.listeners {
-		if l.serves(addr, svc.Addr.Port()) || !addr.IsValid() && l.svc.Addr.Port() == svc.Addr.Port() {
-			return nil, opError("listen", svc.Addr.String(), rdma.ErrInUse)
+		if l.serves(svc) || svc.ID == 0 && !svc.Addr.Addr().IsValid() && l.svc.Addr.Port() == svc.Addr.Port() {
+			return nil, opError("listen", svc.String(), rdma.ErrInUse)
 		}
 	}
 	l := &listener{dev: d, svc: svc, arrived: make(chan struct{}, 1), done: make(chan struct{})}
@@ -42,10 +42,21 @@ func (d *Device) Listen(svc rdma.Service) (rdma.Listener, error) {
 	return l, nil
 }
 
-// serves tells whether requests to the address and port come here.
-func (l *listener) serves(addr netip.Addr, port uint16) bool {
+// canListen tells whether the device has the address, or the GID on InfiniBand where the service has an id.
+func (d *Device) canListen(svc rdma.Service) bool {
+	if svc.ID != 0 {
+		return rdma.IsServiceID(svc.ID) && svc.Addr == netip.AddrPort{} && d.serves(svc.GID)
+	}
+	return svc.GID == ib.GID{} && svc.Addr.Port() != 0 && (!svc.Addr.Addr().IsValid() || d.has(svc.Addr.Addr()))
+}
+
+// serves tells whether requests to the service come here.
+func (l *listener) serves(svc rdma.Service) bool {
+	if l.svc.ID != 0 || svc.ID != 0 {
+		return l.svc == svc
+	}
 	own := l.svc.Addr
-	return own.Port() == port && (!own.Addr().IsValid() || own.Addr().Unmap() == addr.Unmap())
+	return own.Port() == svc.Addr.Port() && (!own.Addr().IsValid() || own.Addr().Unmap() == svc.Addr.Addr().Unmap())
 }
 
 func (l *listener) Service() rdma.Service { return l.svc }
@@ -71,7 +82,7 @@ func (l *listener) next() (rdma.ConnRequest, error) {
 	l.dev.fabric.mu.Lock()
 	defer l.dev.fabric.unlock()
 	if l.closed {
-		return nil, opError("accept", l.svc.Addr.String(), rdma.ErrClosed)
+		return nil, opError("accept", l.svc.String(), rdma.ErrClosed)
 	}
 	for len(l.requests) > 0 {
 		r := l.requests[0]
@@ -130,6 +141,7 @@ const (
 type connRequest struct {
 	from    *qp
 	dev     *Device
+	to      rdma.Service
 	private []byte
 	info    rdma.ConnInfo
 	state   requestState
@@ -151,8 +163,13 @@ func (r *connRequest) arrive() {
 	if r.state != waiting {
 		return
 	}
+	if pkey := ib.PKey(r.info.PKey); !slices.ContainsFunc(r.dev.cfg.PKeys, pkey.Matches) {
+		r.state = answered
+		r.reject(rdma.RejectUnsupported, nil)
+		return
+	}
 	for _, l := range r.dev.listeners {
-		if !l.serves(r.info.Local.Addr(), r.info.Local.Port()) {
+		if !l.serves(r.to) {
 			continue
 		}
 		l.requests = slices.DeleteFunc(l.requests, func(o *connRequest) bool { return o.state != waiting })
@@ -190,10 +207,10 @@ func (r *connRequest) Reject(reason rdma.RejectReason, private []byte) error {
 	r.dev.fabric.mu.Lock()
 	defer r.dev.fabric.unlock()
 	if len(private) > privateReject || len(private) > 0 && reason != rdma.RejectConsumer {
-		return opError("reject", r.info.Remote.String(), rdma.ErrInvalid)
+		return opError("reject", r.info.RemoteName(), rdma.ErrInvalid)
 	}
 	if err := r.answer(); err != nil {
-		return opError("reject", r.info.Remote.String(), err)
+		return opError("reject", r.info.RemoteName(), err)
 	}
 	var data []byte
 	if reason == rdma.RejectConsumer {

@@ -88,10 +88,5 @@ func (f *Fabric) madPeer(to rdma.MADAddr) *Device {
 
 // gidIndex is the place of a GID in the port's table, or -1.
 func (d *Device) gidIndex(g ib.GID) int {
-	for i, a := range d.cfg.Addrs {
-		if gidOf(a) == g {
-			return i
-		}
-	}
-	return -1
+	return slices.Index(d.gids(), g)
 }

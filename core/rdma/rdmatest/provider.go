@@ -19,15 +19,15 @@ type DeviceConfig struct {
 	Addrs []netip.Addr
 	// GUID is the node GUID; the port's is one more. By default it is made from the name.
 	GUID ib.GUID
-	// LID makes the port one of an InfiniBand subnet: datagrams reach it by LID as well as by GID.
+	// LID makes the port one of an InfiniBand subnet: datagrams reach it by LID as well as by GID, and so do connections by service id.
 	LID ib.LID
+	// GIDs is what the port's GID table begins with, before those that are made from the addresses.
+	GIDs []ib.GID
 	// SMLID is the subnet manager's.
 	SMLID ib.LID
-	// PKeys is the table of partition keys that datagrams are sent with: the default one.
+	// PKeys is the table of partition keys that datagrams are sent with, and of which the first is that of the connections made:
+	// the default one.
 	PKeys []ib.PKey
-	// Native makes the connections that this device opens come without IP addressing: the peer
-	// gets 92 bytes of private data and not 56.
-	Native bool
 	// MTU is in bytes: 1024.
 	MTU int
 	// MaxSGE, MaxQPWork and MaxMessage are the limits in DeviceAttr: 16, 8192, 1 GiB.

@@ -17,7 +17,6 @@ import (
 	"github.com/gosrpt/gosrpt/core/conn"
 	"github.com/gosrpt/gosrpt/core/hca"
 	"github.com/gosrpt/gosrpt/core/ioctx"
-	"github.com/gosrpt/gosrpt/core/mad"
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/srp"
 	"github.com/gosrpt/gosrpt/core/target"
@@ -35,7 +34,8 @@ type daemon struct {
 	// devices are those that were there at the start; table knows those of now.
 	devices []rdma.Device
 	table   *hca.Table
-	agent   *mad.Agent // belongs to bringUp, and then to the planner
+	agent   madAgent // this and ibAgent belong to bringUp, and then to the planner
+	ibAgent madAgent
 	// auth and planner are the plugins of the control plane, nil if none is configured.
 	auth    *authorizer
 	planner *planner
@@ -229,14 +229,18 @@ func (d *daemon) targetConfig(plan ioctx.Plan) target.Config {
 	return cfg
 }
 
-// services is what is listened on: the configured addresses, or all.
+// services is what is listened on: the configured addresses, or all, and the service id.
 func (d *daemon) services() []rdma.Service {
-	if len(d.cfg.Listen) == 0 {
-		return []rdma.Service{{Addr: netip.AddrPortFrom(netip.Addr{}, d.cfg.Port)}}
+	addrs := d.cfg.Listen
+	if len(addrs) == 0 {
+		addrs = []netip.Addr{{}}
 	}
 	var list []rdma.Service
-	for _, a := range d.cfg.Listen {
+	for _, a := range addrs {
 		list = append(list, rdma.Service{Addr: netip.AddrPortFrom(a, d.cfg.Port)})
+	}
+	if d.byServiceID() {
+		list = append(list, rdma.Service{ID: rdma.ServiceID(d.cfg.Port)})
 	}
 	return list
 }

@@ -6,29 +6,55 @@ import (
 	"time"
 
 	"github.com/gosrpt/gosrpt/core/admin/adminpb"
+	"github.com/gosrpt/gosrpt/core/config"
 	"github.com/gosrpt/gosrpt/core/hca"
 	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/ioctx"
 	"github.com/gosrpt/gosrpt/core/mad"
+	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/rdma/roce/cm"
 )
 
-// controller is this target as those who look for it, and those who are told how to log in, see it.
-func (d *daemon) controller(plan *ioctx.Plan) mad.Controller {
+// controller is this target as those who look for it, and those who are told how to log in, see it: at a service id.
+func (d *daemon) controller(plan *ioctx.Plan, service uint64) mad.Controller {
 	c := d.cfg
 	return mad.Controller{
 		GUID: ib.GUID(c.Target.IOCGUID), Protocol: mad.SRP, SendDepth: uint16(min(plan.Credits, 1<<16-1)), ReadDepth: 16,
 		SendSize: plan.MaxRequestIU, TransferSize: uint32(d.maxTransfer), Operations: mad.SRPOperations, ID: "gosrpt",
-		Services: []mad.Service{mad.SRPService(c.Target.IDExt, cm.ServiceID(c.Port))},
+		Services: []mad.Service{mad.SRPService(c.Target.IDExt, service)},
 	}
+}
+
+// byServiceID tells whether logins by service id are taken where there is InfiniBand.
+func (d *daemon) byServiceID() bool {
+	return d.cfg.Provider == config.ProviderVerbs && d.cfg.Verbs.ServiceID
+}
+
+// agents are what the ports tell of a plan: those of InfiniBand, where they differ, name the service id that is listened to.
+func (d *daemon) agents(plan *ioctx.Plan) (all, ib *mad.Agent, err error) {
+	if all, err = d.agent.with(d.controller(plan, cm.ServiceID(d.cfg.Port))); err == nil && d.byServiceID() {
+		ib, err = d.ibAgent.with(d.controller(plan, rdma.ServiceID(d.cfg.Port)))
+	}
+	return all, ib, err
+}
+
+// madAgent is an agent, if there is one yet.
+type madAgent struct{ *mad.Agent }
+
+// with is the agent that answers for a controller from now on.
+func (a madAgent) with(c mad.Controller) (*mad.Agent, error) {
+	if a.Agent == nil {
+		return mad.New(mad.Config{}, []mad.Controller{c})
+	}
+	return a.Update([]mad.Controller{c})
 }
 
 // announce has the ports tell of a plan that is in force from now on.
 func (d *daemon) announce(plan *ioctx.Plan) error {
-	agent, err := d.agent.Update([]mad.Controller{d.controller(plan)})
+	all, ib, err := d.agents(plan)
 	if err == nil {
-		d.agent = agent
-		d.table.SetAgent(agent)
+		d.agent, d.ibAgent = madAgent{all}, madAgent{ib}
+		d.table.SetAgents(all, ib)
 	}
 	return err
 }
@@ -36,11 +62,12 @@ func (d *daemon) announce(plan *ioctx.Plan) error {
 // follow keeps the table of HCAs from now on. Those that are there have been given to the target already.
 func (d *daemon) followDevices(ctx context.Context) error {
 	plan := d.target.Plan()
-	var err error
-	if d.agent, err = mad.New(mad.Config{}, []mad.Controller{d.controller(&plan)}); err != nil {
+	all, ib, err := d.agents(&plan)
+	if err != nil {
 		return err
 	}
-	d.table = hca.New(hca.Config{Provider: d.provider, User: d.target.Devices(), Agent: d.agent, Log: d.log})
+	d.agent, d.ibAgent = madAgent{all}, madAgent{ib}
+	d.table = hca.New(hca.Config{Provider: d.provider, User: d.target.Devices(), Agent: all, IBAgent: ib, Log: d.log})
 	if len(d.devices) == 0 {
 		d.log.Warn("no network interface to serve yet: none is up, or none has a configured address; it is served as soon as there is one",
 			"listen", d.cfg.Listen)

@@ -101,12 +101,10 @@ func TestDaemonWithoutADeviceServesTheOneThatComesAndForgetsTheOneThatGoes(t *te
 	})
 }
 
-// What discovery says of the target is what a login gets.
-func TestPortsAnswerDiscoveryWithWhatALoginGets(t *testing.T) {
-	d, ours, peer := onFabric(t)
-	ours.Add(rdmatest.DeviceConfig{Name: "hca", Addrs: []netip.Addr{netip.MustParseAddr("fe80::1")}, LID: 1})
-	eventually(t, "discovery is answered", func() bool { f := source{d}.Fabric(); return len(f.Hcas) == 1 && f.Hcas[0].Ports[0].Discovery })
-	p, err := peer.OpenMAD(1, rdma.MADConfig{Class: ib.ClassDeviceMgmt, Version: 1})
+// discover asks a port for the one controller that it has.
+func discover(t *testing.T, from *rdmatest.Device, to rdma.MADAddr) mad.Controller {
+	t.Helper()
+	p, err := from.OpenMAD(1, rdma.MADConfig{Class: ib.ClassDeviceMgmt, Version: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +112,7 @@ func TestPortsAnswerDiscoveryWithWhatALoginGets(t *testing.T) {
 	var disc mad.Discovery
 	b := make([]byte, rdma.MADBufferSize)
 	for q, more := disc.Next(); more; q, more = disc.Next() {
-		if err := p.Send(rdma.MADAddr{LID: 1, QPN: ib.QPGeneralServices}, q.Append(nil, 1)); err != nil {
+		if err := p.Send(to, q.Append(nil, 1)); err != nil {
 			t.Fatal(err)
 		}
 		n, _, err := p.Receive(soon(t), b)
@@ -127,8 +125,16 @@ func TestPortsAnswerDiscoveryWithWhatALoginGets(t *testing.T) {
 	if err != nil || len(u.Found) != 1 || u.Found[0].Err != nil {
 		t.Fatalf("%+v, %v", u, err)
 	}
+	return u.Found[0].Controller
+}
+
+// What discovery says of the target is what a login gets.
+func TestPortsAnswerDiscoveryWithWhatALoginGets(t *testing.T) {
+	d, ours, peer := onFabric(t)
+	ours.Add(rdmatest.DeviceConfig{Name: "hca", Addrs: []netip.Addr{netip.MustParseAddr("fe80::1")}, LID: 1})
+	eventually(t, "discovery is answered", func() bool { f := source{d}.Fabric(); return len(f.Hcas) == 1 && f.Hcas[0].Ports[0].Discovery })
+	c := discover(t, peer, rdma.MADAddr{LID: 1, QPN: ib.QPGeneralServices})
 	plan := d.target.Plan()
-	c := u.Found[0].Controller
 	if c.GUID != ib.GUID(testIOCGUID) || c.SendSize != plan.MaxRequestIU || int(c.SendDepth) != plan.Credits || len(c.Services) != 1 {
 		t.Errorf("%+v, the plan is %+v", c, plan)
 	}

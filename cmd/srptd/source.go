@@ -12,6 +12,7 @@ import (
 
 	"github.com/gosrpt/gosrpt/core/admin"
 	"github.com/gosrpt/gosrpt/core/admin/adminpb"
+	"github.com/gosrpt/gosrpt/core/mad"
 	"github.com/gosrpt/gosrpt/core/pluginhost"
 	"github.com/gosrpt/gosrpt/core/target"
 	"github.com/gosrpt/gosrpt/sdk/backstore"
@@ -178,7 +179,7 @@ func session(i *target.SessionInfo) *adminpb.Session {
 	}
 	for _, c := range i.Channels {
 		s.Channels = append(s.Channels, &adminpb.Channel{
-			Qpn: c.Info.RemoteQPN, Local: c.Info.Local.String(), Remote: c.Info.Remote.String(), Device: c.Info.Device,
+			Qpn: c.Info.RemoteQPN, Local: c.Info.LocalName(), Remote: c.Info.RemoteName(), Device: c.Info.Device,
 			State: c.State.String(), PathMtu: uint32(c.Info.PathMTU), Credits: int64(c.Window), InFlight: c.Active,
 			Commands: c.Protocol.Commands, BytesIn: c.BytesIn, BytesOut: c.BytesOut,
 			TaskMgmt: c.Protocol.TaskMgmt, Tables: c.Protocol.Tables,
@@ -206,12 +207,27 @@ func (s source) ConnectInfo() *adminpb.ConnectInfoReply {
 		return r
 	}
 	plan := s.d.target.Plan()
-	c := s.d.controller(&plan)
 	for _, l := range s.d.target.Listening() {
-		line, _ := c.AddTargetAt(c.Services[0], dest(l.Addr)) // which is an SRP target's
-		r.Infos = append(r.Infos, &adminpb.ConnectInfo{Address: l.Addr.String(), AddTarget: line})
+		c := s.d.controller(&plan, l.ID)
+		r.Infos = append(r.Infos, connectInfos(&c, &l)...)
 	}
 	return r
+}
+
+// connectInfos is how to log in at an address, or, at a port of InfiniBand, in each partition.
+func connectInfos(c *mad.Controller, l *target.Listening) (list []*adminpb.ConnectInfo) {
+	svc := c.Services[0] // which is an SRP target's
+	if l.ID == 0 {
+		line, _ := c.AddTargetAt(svc, dest(l.Addr))
+		return []*adminpb.ConnectInfo{{Address: l.Addr.String(), AddTarget: line}}
+	}
+	for _, k := range l.PKeys {
+		if k != 0 {
+			line, _ := c.AddTarget(svc, l.GID, k)
+			list = append(list, &adminpb.ConnectInfo{Address: l.GID.String(), AddTarget: line})
+		}
+	}
+	return list
 }
 
 // dest writes an address as the initiator's add_target file reads it. The zone of a link-local address is the initiator's

@@ -43,6 +43,8 @@ type Config struct {
 	Log Log `json:"log" yaml:"log"`
 	// RoCE governs the roce provider.
 	RoCE RoCE `json:"roce" yaml:"roce"`
+	// Verbs governs the verbs provider.
+	Verbs Verbs `json:"verbs" yaml:"verbs"`
 }
 
 // Target is the identity of the SRP target port (SRP r16a annex B).
@@ -169,4 +171,10 @@ type RoCE struct {
 	ReceiveBuffer uint64 `json:"receive_buffer" yaml:"receive_buffer"`
 	// Segmentation lets the kernel cut bursts into packets (UDP_SEGMENT) where it can.
 	Segmentation bool `json:"segmentation" yaml:"segmentation"`
+}
+
+// Verbs governs the verbs provider.
+type Verbs struct {
+	// ServiceID takes logins by service id at InfiniBand ports, besides those by address; the id is that of Port (rdma.ServiceID).
+	ServiceID bool `json:"service_id" yaml:"service_id"`
 }

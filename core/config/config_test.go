@@ -74,7 +74,7 @@ var sample = map[string]string{
 	"plugin.start_timeout": "9s", "plugin.call_timeout": "80s", "plugin.restart_wait": "6s", "plugin.hang": "7s",
 	"auth.plugin": "auth", "auth.timeout": "3s", "ioctx.plugin": "ioctx",
 	"admin.socket": "/x/y", "admin.metrics": "127.0.0.1:1", "log.level": "debug", "log.json": "true",
-	"roce.interfaces": "eth*,10.1.0.0/16,!eth1", "roce.target_ack_delay": "20", "roce.receive_buffer": "1MiB", "roce.segmentation": "false",
+	"roce.interfaces": "eth*,10.1.0.0/16,!eth1", "roce.target_ack_delay": "20", "roce.receive_buffer": "1MiB", "roce.segmentation": "false", "verbs.service_id": "false",
 }
 
 func TestEveryKeyCanBeSetByEnvironmentAndByFlagAlike(t *testing.T) {

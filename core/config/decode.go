@@ -183,5 +183,6 @@ func decode(v *viper.Viper, p *problems) *Config {
 			ReceiveBuffer:  r.size("roce.receive_buffer"),
 			Segmentation:   r.boolean("roce.segmentation"),
 		},
+		Verbs: Verbs{ServiceID: r.boolean("verbs.service_id")},
 	}
 }

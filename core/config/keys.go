@@ -54,5 +54,6 @@ func Keys() []Key {
 		{"roce.target_ack_delay", 16, "slowness told to initiators, as n of 4.096us*2^n; 22 for virtual machines"},
 		{"roce.receive_buffer", "32MiB", "socket receive buffer asked for"},
 		{"roce.segmentation", true, "let the kernel cut bursts into packets"},
+		{"verbs.service_id", true, "at InfiniBand ports take logins by service id too, 00000000013fPPPP where PPPP is the port, and tell it in discovery"},
 	}
 }

@@ -89,7 +89,7 @@ func (a *agent) serve(reg rdma.MADPort) {
 }
 
 func (a *agent) answer(reg rdma.MADPort, from rdma.MADAddr, in, out []byte) {
-	table := a.port.dev.table.agent.Load()
+	table := a.port.answers()
 	if table == nil {
 		a.dropped.Add(1)
 		return

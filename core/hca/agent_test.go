@@ -102,7 +102,7 @@ func TestAnswersFollowTheTableThatIsInForce(t *testing.T) {
 	if table.portOf("a", 1).Discovery {
 		t.Fatal("registered without an agent")
 	}
-	table.SetAgent(newAgent(t))
+	table.SetAgents(newAgent(t), nil)
 	until(t, "registered", func() bool { return table.portOf("a", 1).Discovery })
 	a.discovers(3)
 }

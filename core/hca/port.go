@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gosrpt/gosrpt/core/ib"
+	"github.com/gosrpt/gosrpt/core/mad"
 	"github.com/gosrpt/gosrpt/core/rdma"
 )
 
@@ -106,6 +107,17 @@ func (p *port) handle(k rdma.AsyncKind) string {
 		return "counted; " + p.refresh()
 	}
 	return p.refresh()
+}
+
+// answers is what requests to the port are answered from; nil if they are not.
+func (p *port) answers() *mad.Agent {
+	p.mu.Lock()
+	link := p.cache.Link
+	p.mu.Unlock()
+	if a := p.dev.table.ibAgent.Load(); a != nil && link == ib.LinkInfiniBand {
+		return a
+	}
+	return p.dev.table.agent.Load()
 }
 
 // clear forgets what a link gave to the port: it is down.

@@ -37,8 +37,9 @@ type Config struct {
 	Wanted func(name string) bool
 	// User serves the devices; nil if nobody does.
 	User User
-	// Agent answers Device Management requests at every port; nil if nobody does.
-	Agent *mad.Agent
+	// Agent answers Device Management requests at every port; nil if nobody does. IBAgent, if not nil, does so at InfiniBand ports in its
+	// place, where connections go to another service id.
+	Agent, IBAgent *mad.Agent
 	// Retry is the pause before another attempt of what has failed: DefaultRetry.
 	Retry time.Duration
 	Log   hclog.Logger
@@ -49,6 +50,7 @@ type Table struct {
 	cfg     Config
 	log     hclog.Logger
 	agent   atomic.Pointer[mad.Agent]
+	ibAgent atomic.Pointer[mad.Agent]
 	history history
 	unknown atomic.Uint64
 
@@ -72,7 +74,7 @@ func New(cfg Config) *Table {
 		cfg.Wanted = func(string) bool { return true }
 	}
 	t := &Table{cfg: cfg, log: cfg.Log.Named("hca")}
-	t.agent.Store(cfg.Agent)
+	t.SetAgents(cfg.Agent, cfg.IBAgent)
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.history.init()
 	return t
@@ -276,8 +278,11 @@ func (t *Table) list() []*device {
 	return slices.Clone(t.devices)
 }
 
-// SetAgent changes what the ports answer, from the next request on.
-func (t *Table) SetAgent(a *mad.Agent) { t.agent.Store(a) }
+// SetAgents changes what the ports answer, from the next request on; see Config.
+func (t *Table) SetAgents(a, ib *mad.Agent) {
+	t.ibAgent.Store(ib)
+	t.agent.Store(a)
+}
 
 // Refresh reads every port anew. It does not wait for that.
 func (t *Table) Refresh() {

@@ -133,9 +133,7 @@ func TestLoginByServiceIDFromTheRequestToData(t *testing.T) {
 	if l.Info.IPAddressed || l.Info.RemoteGID != gid(9) || l.Info.LocalGID != gid(1) || l.Info.PKey != 0xFFFF || l.Info.Remote.IsValid() {
 		t.Errorf("the authoriser is told of %+v", l.Info)
 	}
-	if !strings.Contains(g.log.String(), "address="+gid(9).String()) {
-		t.Errorf("the log does not name the peer by its GID:\n%s", g.log)
-	}
+	g.waitFor("the log names the peer by its GID", func() bool { return strings.Contains(g.log.String(), "address="+gid(9).String()) })
 	sessions, err := g.target.Sessions(t.Context())
 	if err != nil || len(sessions) != 1 {
 		t.Fatalf("%v, %v", sessions, err)

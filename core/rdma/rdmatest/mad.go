@@ -51,7 +51,7 @@ func (d *Device) sendMAD(to rdma.MADAddr, m ib.MAD) error {
 	from := rdma.MADAddr{LID: d.cfg.LID, SL: to.SL, QPN: ib.QPGeneralServices, HasGRH: to.HasGRH}
 	if to.HasGRH {
 		from.GRH = to.GRH
-		from.GRH.GID = gidOf(d.cfg.Addrs[to.GRH.GIDIndex])
+		from.GRH.GID = d.gids()[to.GRH.GIDIndex]
 		from.GRH.GIDIndex = uint8(peer.gidIndex(to.GRH.GID))
 	}
 	d.fabric.message(d, peer, Datagrams, func() {
@@ -70,7 +70,7 @@ func (d *Device) sendMAD(to rdma.MADAddr, m ib.MAD) error {
 func (d *Device) reachable(to rdma.MADAddr) bool {
 	return int(to.PKeyIndex) < len(d.cfg.PKeys) &&
 		(to.HasGRH || d.cfg.LID != 0 && to.LID != 0) &&
-		(!to.HasGRH || int(to.GRH.GIDIndex) < len(d.cfg.Addrs))
+		(!to.HasGRH || int(to.GRH.GIDIndex) < len(d.gids()))
 }
 
 // madPeer finds the open device that an address names: by GID if it has one, else by LID.

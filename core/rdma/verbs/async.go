@@ -22,8 +22,18 @@ func (d *Device) nextAsync() (func(), error) {
 		return nil, d.cutOff()
 	}
 	d.counts.asyncEvents.Add(1)
-	return func() { d.handleAsync(&ev) }, nil
+	return func() { d.handleAsync(asyncEvent{ev._type, int(ev.port), uint64(ev.handle)}) }, nil
 }
+
+// asyncEvent is an asynchronous event: of a port, or of the queue pair or completion queue of a handle.
+type asyncEvent struct {
+	kind   C.int
+	port   int
+	handle uint64
+}
+
+// eventCommEst says that the first message has come in on a queue pair before the connection manager knew that the connection stands.
+const eventCommEst = C.IBV_EVENT_COMM_EST
 
 // cutOff is the end of the events.
 func (d *Device) cutOff() error {
@@ -41,25 +51,25 @@ var asyncKinds = map[C.int]rdma.AsyncKind{
 }
 
 // handleAsync passes an event on to whom it concerns.
-func (d *Device) handleAsync(ev *C.struct_gv_async) {
-	switch ev._type {
-	case C.IBV_EVENT_COMM_EST:
-		d.tellQP(uint64(ev.handle), noteCommEst)
+func (d *Device) handleAsync(ev asyncEvent) {
+	switch ev.kind {
+	case eventCommEst:
+		d.tellQP(ev.handle, noteCommEst)
 	case C.IBV_EVENT_QP_FATAL, C.IBV_EVENT_QP_REQ_ERR, C.IBV_EVENT_QP_ACCESS_ERR, C.IBV_EVENT_PATH_MIG_ERR:
-		d.tellQP(uint64(ev.handle), noteBroken)
+		d.tellQP(ev.handle, noteBroken)
 	case C.IBV_EVENT_CQ_ERR:
 		d.log.Error("a completion queue has failed: its connections end", "device", d.name)
-		d.tellCQ(uint64(ev.handle))
+		d.tellCQ(ev.handle)
 	case C.IBV_EVENT_SQ_DRAINED, C.IBV_EVENT_PATH_MIG, C.IBV_EVENT_QP_LAST_WQE_REACHED:
 	default:
-		kind, known := asyncKinds[ev._type]
+		kind, known := asyncKinds[ev.kind]
 		if !known {
 			kind = rdma.AsyncUnknown
 		}
 		if kind == rdma.AsyncDeviceFatal {
 			d.die()
 		}
-		d.prov.events.Post(rdma.AsyncEvent{Kind: kind, Device: d.name, Port: int(ev.port)})
+		d.prov.events.Post(rdma.AsyncEvent{Kind: kind, Device: d.name, Port: ev.port})
 	}
 }
 

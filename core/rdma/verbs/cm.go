@@ -21,6 +21,8 @@ type manager struct {
 	prov   *Provider
 	ch     *C.struct_rdma_event_channel
 	reader *reader
+	// commEst tells the connection manager that the peer of an id has sent.
+	commEst func(*cmID) error
 
 	mu    sync.Mutex
 	sinks map[uint64]sink
@@ -50,7 +52,8 @@ type cmID struct {
 }
 
 func openManager(p *Provider) (*manager, error) {
-	m := &manager{prov: p, sinks: make(map[uint64]sink), bindings: make(map[string]*binding)}
+	m := &manager{prov: p, sinks: make(map[uint64]sink), bindings: make(map[string]*binding),
+		commEst: func(id *cmID) error { return errno(C.gv_cm_comm_est(id.ptr)) }}
 	if err := call("open the connection manager (is the module rdma_ucm loaded?)", C.gv_cm_open(&m.ch)); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/rdma"
 )
 
@@ -40,13 +41,13 @@ func scope(zone string) uint32 {
 
 // Connect sends a request.
 func (q *qp) Connect(p rdma.ConnectParams) error {
-	peer := p.Remote.Addr.String()
+	peer := p.Remote.String()
 	switch {
 	case q.state == closed:
 		return failed("connect", peer, rdma.ErrClosed)
 	case q.state != idle, q.c.qp == nil:
 		return failed("connect", peer, rdma.ErrState)
-	case len(p.Private) > privateIP, !p.Remote.Addr.IsValid(), p.Remote.Addr.Port() == 0, p.Local.IsValid() && !q.dev.hasAddr(p.Local):
+	case len(p.Private) > privateIP, p.Remote.ID != 0, !p.Remote.Addr.IsValid(), p.Remote.Addr.Port() == 0, p.Local.IsValid() && !q.dev.hasAddr(p.Local):
 		return failed("connect", peer, rdma.ErrInvalid)
 	}
 	local, err := q.source(p)
@@ -198,6 +199,19 @@ func (q *qp) learn(c *C.struct_gv_conn) {
 	q.info = info
 }
 
+// staysIn checks that the partition of the connection is still the one that it was admitted to: tables change.
+func (q *qp) staysIn(c *C.struct_gv_conn) error {
+	if q.dev.iwarp {
+		return nil
+	}
+	got := q.partition(c)
+	if err := samePartition(ib.PKey(q.info.PKey), ib.PKey(got)); err != nil {
+		return err
+	}
+	q.info.PKey = got
+	return nil
+}
+
 func (q *qp) partition(c *C.struct_gv_conn) uint16 {
 	k, err := q.dev.pkey(max(int(c.port), 1), int(c.pkey_index))
 	if err != nil {
@@ -230,7 +244,7 @@ func (q *qp) rejected(ev *cmEvent) {
 // communicates: the peer has sent, so it has got our reply, whatever became of its confirmation.
 func (q *qp) communicates() {
 	if q.state == accepted && q.id != nil {
-		C.gv_cm_comm_est(q.id.ptr) // the event follows
+		_ = q.id.m.commEst(q.id) // the event follows; what has come to nothing meanwhile ends by another
 	}
 }
 
@@ -267,7 +281,9 @@ func (q *qp) accept(r *request, private []byte) error {
 		return gone(err)
 	}
 	q.info = r.info
-	q.info.PKey = q.partition(&c)
+	if err := q.staysIn(&c); err != nil {
+		return err
+	}
 	if err := q.ready(reads, served, &c); err != nil {
 		return gone(err)
 	}

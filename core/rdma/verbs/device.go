@@ -63,7 +63,8 @@ type Device struct {
 
 // counters are those of the device, all of the control path.
 type counters struct {
-	connects, accepts, rejects, established, disconnects, failures, requestsLost, postErrors, unflushed, asyncEvents, madsLost atomic.Uint64
+	connects, accepts, rejects, established, disconnects, failures, requestsLost, partitionRefused atomic.Uint64
+	postErrors, unflushed, asyncEvents, madsLost                                                   atomic.Uint64
 }
 
 func openDevice(p *Provider, a adapter) (*Device, error) {
@@ -222,7 +223,7 @@ func (d *Device) Stats() map[string]uint64 {
 	c := &d.counts
 	m := map[string]uint64{
 		"connects": c.connects.Load(), "accepts": c.accepts.Load(), "rejects": c.rejects.Load(), "established": c.established.Load(),
-		"disconnects": c.disconnects.Load(), "connection_failures": c.failures.Load(), "requests_lost": c.requestsLost.Load(),
+		"disconnects": c.disconnects.Load(), "connection_failures": c.failures.Load(), "requests_lost": c.requestsLost.Load(), "partitions_refused": c.partitionRefused.Load(),
 		"post_errors": c.postErrors.Load(), "queue_pairs_not_flushed": c.unflushed.Load(), "async_events": c.asyncEvents.Load(),
 		"datagrams_lost": c.madsLost.Load(),
 	}

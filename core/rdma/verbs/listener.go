@@ -15,23 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/rdma"
 )
-
-// The service ids that a process may listen to: RDMA/CM's port space of InfiniBand (IBTA vol 1, annex A11), and a port.
-const (
-	serviceIB   = 0x13F_0000
-	servicePort = 0xFFFF
-)
-
-// nameOf is a service for the operator.
-func nameOf(svc rdma.Service) string {
-	if svc.ID != 0 {
-		return fmt.Sprintf("service id %#016x", svc.ID)
-	}
-	return svc.Addr.String()
-}
 
 // binding listens to an address, or to all of them for as many devices as want it.
 type binding struct {
@@ -47,6 +32,7 @@ type binding struct {
 type listener struct {
 	dev    *Device
 	svc    rdma.Service
+	port   int // of a service id
 	bound  *binding
 	queue  chan *request
 	once   sync.Once
@@ -55,7 +41,7 @@ type listener struct {
 
 // Listen accepts connections to a service.
 func (d *Device) Listen(svc rdma.Service) (rdma.Listener, error) {
-	peer := nameOf(svc)
+	peer := svc.String()
 	l := &listener{dev: d, svc: svc, queue: make(chan *request, d.cfg.Backlog), closed: make(chan struct{})}
 	err := l.check()
 	if err == nil {
@@ -82,10 +68,8 @@ func (l *listener) check() error {
 	switch {
 	case l.dev.shut.Load():
 		return rdma.ErrClosed
-	case l.svc.ID != 0 && (l.svc.ID&^servicePort != serviceIB || l.svc.Addr != netip.AddrPort{}):
-		return fmt.Errorf("%w: the kernel lets a process listen to %#016x to %#016x alone", rdma.ErrInvalid, serviceIB, serviceIB|servicePort)
 	case l.svc.ID != 0:
-		return nil
+		return l.checkID()
 	case l.svc.Addr.Port() == 0:
 		return fmt.Errorf("%w: no port", rdma.ErrInvalid)
 	case a.IsValid() && !l.dev.hasAddr(a):
@@ -102,10 +86,7 @@ func (l *listener) bind() error {
 	}
 	m.bmu.Lock()
 	defer m.bmu.Unlock()
-	key := nameOf(l.svc)
-	if l.svc.ID != 0 {
-		key += " " + l.dev.name
-	}
+	key := l.svc.String()
 	if b := m.bindings[key]; b != nil {
 		return b.join(l)
 	}
@@ -133,18 +114,15 @@ func (b *binding) join(l *listener) error {
 // open makes the ids that listen. Any address takes one for each family that the kernel has.
 func (b *binding) open(l *listener) error {
 	a, port := l.svc.Addr.Addr(), l.svc.Addr.Port()
-	if l.svc.ID != 0 {
+	switch {
+	case l.svc.ID != 0:
 		return b.openService(l)
-	}
-	if a.IsValid() {
+	case a.IsValid():
 		id, err := b.listen(netip.AddrPortFrom(a.Unmap(), port), 0)
 		if err != nil {
 			return err
 		}
-		if device, _ := id.pathOf(); device != l.dev.name {
-			return fmt.Errorf("%w: the address %v is the device %s's", rdma.ErrInvalid, a, device)
-		}
-		return nil
+		return l.owns(id)
 	}
 	_, err := b.listen(netip.AddrPortFrom(netip.IPv6Unspecified(), port), 1)
 	if errors.Is(err, unix.EAFNOSUPPORT) {
@@ -156,46 +134,30 @@ func (b *binding) open(l *listener) error {
 	return err
 }
 
-// openService listens to a service id at each InfiniBand port.
-func (b *binding) openService(l *listener) error {
-	ports, err := l.dev.Ports()
-	if err != nil {
-		return err
-	}
-	for i := range ports {
-		p := &ports[i]
-		if p.Link != ib.LinkInfiniBand || len(p.GIDs) == 0 {
-			continue
-		}
-		id, err := b.m.create(b, 1)
-		if err != nil {
-			return err
-		}
-		b.ids = append(b.ids, id)
-		if err := call("bind service id", bindService(id, l.svc.ID, p.GIDs[0])); err != nil {
-			return inUse(err)
-		}
-		if err := call("listen", C.gv_cm_listen(id.ptr, C.int(l.dev.cfg.Backlog))); err != nil {
-			return inUse(err)
-		}
-	}
-	if len(b.ids) == 0 {
-		return fmt.Errorf("%w: %s has no InfiniBand port that is up", rdma.ErrInvalid, l.dev.name)
-	}
-	return nil
+func (b *binding) listen(a netip.AddrPort, onlyFamily C.int) (*cmID, error) {
+	ss := sockaddr(a)
+	return b.listenAt(&ss, 0, onlyFamily)
 }
 
-func (b *binding) listen(a netip.AddrPort, onlyFamily C.int) (*cmID, error) {
-	id, err := b.m.create(b, 0)
+// listenAt makes an id that listens at an address of C.
+func (b *binding) listenAt(ss *C.struct_sockaddr_storage, native, onlyFamily C.int) (*cmID, error) {
+	id, err := b.m.create(b, native)
 	if err != nil {
 		return nil, err
 	}
 	b.ids = append(b.ids, id)
-	ss := sockaddr(a)
-	if err := call("bind", C.gv_cm_bind(id.ptr, &ss, onlyFamily)); err != nil {
+	if err := call("bind", C.gv_cm_bind(id.ptr, ss, onlyFamily)); err != nil {
 		return nil, inUse(err)
 	}
 	return id, inUse(call("listen", C.gv_cm_listen(id.ptr, C.int(b.m.prov.cfg.Backlog))))
+}
+
+// owns checks that what is listened at is the device's, for the kernel may have it another's.
+func (l *listener) owns(id *cmID) error {
+	if device, _ := id.pathOf(); device != l.dev.name {
+		return fmt.Errorf("%w: %v is the device %s's", rdma.ErrInvalid, l.svc, device)
+	}
+	return nil
 }
 
 func (b *binding) close() {
@@ -217,7 +179,7 @@ func (b *binding) handle(ev *cmEvent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for d, l := range b.listeners {
-		if d.name == device && l.offer(ev, info) {
+		if d.name == device && d.admits(ev.request, &info) && l.offer(ev, info) {
 			return
 		}
 	}
@@ -256,7 +218,7 @@ func (l *listener) Accept(ctx context.Context) (rdma.ConnRequest, error) {
 	for {
 		select {
 		case <-l.closed:
-			return nil, failed("accept", nameOf(l.svc), rdma.ErrClosed)
+			return nil, failed("accept", l.svc.String(), rdma.ErrClosed)
 		default:
 		}
 		select {

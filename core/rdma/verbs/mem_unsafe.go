@@ -186,9 +186,15 @@ func addrPort(ss *C.struct_sockaddr_storage) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// bindService gives an id the service id at the port of a GID.
-func bindService(id *cmID, service uint64, gid ib.GID) C.int {
-	return C.gv_cm_bind_service(id.ptr, C.uint64_t(service), (*C.uint8_t)(unsafe.Pointer(&gid)))
+// serviceAddr is the address of C for a service id at the port of a GID.
+func serviceAddr(service uint64, gid ib.GID) (ss C.struct_sockaddr_storage) {
+	C.gv_service_addr(C.uint64_t(service), (*C.uint8_t)(unsafe.Pointer(&gid)), &ss)
+	return ss
+}
+
+// addrBytes are the bytes of an address of C.
+func addrBytes(ss *C.struct_sockaddr_storage) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(ss)), unsafe.Sizeof(*ss))
 }
 
 // privateData is what C copies at once.

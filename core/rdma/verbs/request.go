@@ -34,7 +34,7 @@ type request struct {
 	state requestState
 }
 
-func (r *request) String() string      { return r.info.Remote.String() }
+func (r *request) String() string      { return r.info.RemoteName() }
 func (r *request) Private() []byte     { return r.private }
 func (r *request) Info() rdma.ConnInfo { return r.info }
 func (r *request) Device() rdma.Device { return r.dev }

@@ -353,14 +353,16 @@ int gv_cm_bind(struct rdma_cm_id *id, struct sockaddr_storage *addr, int only_fa
 	return outcome(ret);
 }
 
-int gv_cm_bind_service(struct rdma_cm_id *id, uint64_t service, const uint8_t *gid)
+// The flow label and the scope are 0, and the partition is that of each request.
+void gv_service_addr(uint64_t service, const uint8_t *gid, struct sockaddr_storage *addr)
 {
 	struct sockaddr_ib a = { .sib_family = AF_IB, .sib_pkey = 0xffff };
 
 	memcpy(a.sib_addr.sib_raw, gid, sizeof(a.sib_addr.sib_raw));
 	a.sib_sid = htobe64(service);
 	a.sib_sid_mask = htobe64(~0ull);
-	return outcome(rdma_bind_addr(id, (struct sockaddr *)&a));
+	memset(addr, 0, sizeof(*addr));
+	memcpy(addr, &a, sizeof(a));
 }
 
 int gv_cm_listen(struct rdma_cm_id *id, int backlog) { return outcome(rdma_listen(id, backlog)); }
@@ -381,7 +383,8 @@ void gv_cm_path(struct rdma_cm_id *id, struct gv_path *p)
 		strncpy(p->device, ibv_get_device_name(id->verbs->device), sizeof(p->device) - 1);
 	p->port = id->port_num;
 	p->family = id->route.addr.src_addr.sa_family;
-	p->pkey = be16toh(id->route.addr.addr.ibaddr.pkey);
+	// The path of the request says its partition; the address, which has that of the interface, only where there is no path.
+	p->pkey = be16toh(id->route.num_paths > 0 ? id->route.path_rec[0].pkey : id->route.addr.addr.ibaddr.pkey);
 	copy_addr(&p->local, &id->route.addr.src_storage);
 	copy_addr(&p->remote, &id->route.addr.dst_storage);
 	memcpy(p->sgid, id->route.addr.addr.ibaddr.sgid.raw, 16);
@@ -408,6 +411,18 @@ int gv_cm_init(struct rdma_cm_id *id, struct gv_qp *q, struct gv_conn *c)
 	c->port = a.port_num;
 	c->pkey_index = a.pkey_index;
 	return ibv_modify_qp(q->qp, &a, mask);
+}
+
+int gv_cm_partition(struct rdma_cm_id *id, struct gv_conn *c)
+{
+	struct ibv_qp_attr a;
+	int mask, err;
+
+	err = modify(id, &a, &mask, IBV_QPS_INIT);
+	c->port = a.port_num;
+	c->pkey_index = a.pkey_index;
+	c->has_pkey = !err && mask & IBV_QP_PKEY_INDEX;
+	return err;
 }
 
 static uint8_t least(uint8_t a, uint8_t b) { return a < b ? a : b; }

@@ -101,7 +101,7 @@ int gv_qp_error(struct gv_qp *q);
 
 // gv_conn is the outcome of gv_cm_ready.
 struct gv_conn {
-	uint8_t port, has_gid, sgid_index, max_reads, max_served;
+	uint8_t port, has_gid, has_pkey, sgid_index, max_reads, max_served;
 	uint16_t pkey_index;
 	int mtu; // bytes
 	uint8_t dgid[16];
@@ -111,12 +111,15 @@ int gv_cm_open(struct rdma_event_channel **out);
 int gv_cm_next(struct rdma_event_channel *ch, struct gv_event *ev);
 int gv_cm_create(struct rdma_event_channel *ch, uint64_t handle, int ib, struct rdma_cm_id **out);
 void gv_cm_adopt(struct rdma_cm_id *id, uint64_t handle);
+// gv_service_addr is the address of a service id at the port of a GID: a struct sockaddr_ib.
+void gv_service_addr(uint64_t service, const uint8_t *gid, struct sockaddr_storage *addr);
 int gv_cm_bind(struct rdma_cm_id *id, struct sockaddr_storage *addr, int only_family);
-int gv_cm_bind_service(struct rdma_cm_id *id, uint64_t service, const uint8_t *gid);
 int gv_cm_listen(struct rdma_cm_id *id, int backlog);
 int gv_cm_resolve(struct rdma_cm_id *id, struct sockaddr_storage *from, struct sockaddr_storage *to, int ms);
 int gv_cm_route(struct rdma_cm_id *id, int ms);
 void gv_cm_path(struct rdma_cm_id *id, struct gv_path *p);
+// gv_cm_partition tells the port of the path and, if has_pkey, where in its table the partition is that a queue pair would get.
+int gv_cm_partition(struct rdma_cm_id *id, struct gv_conn *c);
 // gv_cm_init takes the queue pair to INIT on the port and partition of the path.
 int gv_cm_init(struct rdma_cm_id *id, struct gv_qp *q, struct gv_conn *c);
 // gv_cm_ready takes it on to RTS. At most reads and served READs are outstanding, as requester and as responder.

@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -60,7 +61,7 @@ func ReadUMADAdapter(name string) (UMADAdapter, error) {
 	}
 	a, err := umadAdapter(name)
 	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) {
-		err = errors.Join(rdma.ErrInvalid, err)
+		err = fmt.Errorf("%w: %w", rdma.ErrInvalid, err)
 	}
 	if err != nil {
 		return UMADAdapter{}, &rdma.Error{Op: "read ports of", Peer: name, Err: err}

@@ -5,7 +5,9 @@ package verbs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -222,15 +224,33 @@ func TestServiceIDNeedsAnInfiniBandPortAndTheKernelsRange(t *testing.T) {
 	if ports[0].Link == ib.LinkInfiniBand {
 		t.Skip("the device has InfiniBand ports")
 	}
-	for _, svc := range []rdma.Service{
-		{ID: serviceIB | 0x7777}, {ID: 0x505400fffe123456}, {ID: 0x106_0000 | 5555}, {ID: serviceIB | 1, Addr: netip.AddrPortFrom(a, 5555)},
+	g := ports[0].GIDs[0]
+	id := rdma.ServiceID(0x7777)
+	port := fmt.Sprintf("port 1 of %s is %v", d.Name(), ports[0].Link)
+	for _, row := range []struct {
+		svc rdma.Service
+		why string
+	}{
+		{rdma.Service{ID: id, GID: g}, port}, {rdma.Service{ID: id}, "no port of " + d.Name()}, {rdma.Service{ID: 0x505400fffe123456, GID: g}, "the kernel lets"},
+		{rdma.Service{ID: 0x106_0000 | 5555, GID: g}, "the kernel lets"}, {rdma.Service{ID: id, GID: g, Addr: netip.AddrPortFrom(a, 5555)}, "the kernel lets"},
 	} {
-		l, err := d.Listen(svc)
-		if !errors.Is(err, rdma.ErrInvalid) {
-			t.Errorf("%v: %v, want ErrInvalid", svc, err)
+		l, err := d.Listen(row.svc)
+		if !errors.Is(err, rdma.ErrInvalid) || !strings.Contains(err.Error(), row.why) {
+			t.Errorf("%v: %v, want ErrInvalid and %q", row.svc, err, row.why)
 		}
 		if err == nil {
 			l.Close()
 		}
 	}
+
+	// The kernel, asked all the same, refuses: the error names what was asked for, and of whom, and nothing is left behind.
+	l := &listener{dev: d, port: 1, svc: rdma.Service{ID: id, GID: g}, queue: make(chan *request, 1), closed: make(chan struct{})}
+	if err := l.bind(); err == nil || !strings.Contains(err.Error(), "at port 1 of "+d.Name()+": bind: ") {
+		t.Errorf("the kernel says %v", err)
+	}
+	byAddr, err := d.Listen(rdma.Service{Addr: netip.AddrPortFrom(a, 7190)})
+	if err != nil {
+		t.Fatalf("afterwards: %v", err)
+	}
+	byAddr.Close()
 }

@@ -5,6 +5,7 @@ package verbs
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -88,17 +89,48 @@ func (w *watcher) close() {
 	w.work.Wait()
 }
 
-// listen passes on that there is news. An error, ENOBUFS above all, is as good as a message.
-func (w *watcher) listen(f *os.File, about func([]byte) bool) {
+// The pause after a read that failed, doubled while reads go on to fail.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// listen passes on that there is news. An error is as good as a message: the kernel has dropped some (ENOBUFS). One that stays turns
+// listening into looking now and then, and is told to the log once.
+func (w *watcher) listen(f io.Reader, about func([]byte) bool) {
 	b := make([]byte, 64<<10)
+	pause := time.Duration(0)
 	for {
 		n, err := f.Read(b)
-		if errors.Is(err, os.ErrClosed) {
+		switch {
+		case errors.Is(err, os.ErrClosed):
+			return
+		case err == nil:
+			pause = 0
+			if about(b[:n]) {
+				w.tell()
+			}
+			continue
+		}
+		w.tell()
+		if pause == 0 && !errors.Is(err, unix.ENOBUFS) {
+			w.prov.cfg.Log.Warn("cannot read the kernel's events, looking at the devices now and then", "error", err)
+		}
+		if pause = min(max(2*pause, firstPause), lastPause); !w.wait(pause) {
 			return
 		}
-		if err != nil || about(b[:n]) {
-			w.tell()
-		}
+	}
+}
+
+// wait returns false if the watcher is closed meanwhile.
+func (w *watcher) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-w.quit:
+		return false
 	}
 }
 

@@ -158,3 +158,42 @@ func TestHostileDatagramsAreCountedAndNotAnswered(t *testing.T) {
 	}
 	newAsker(t, p).discovers(3)
 }
+
+// Ports of InfiniBand tell another service id than those of Ethernet, and each its own once the link of a port is known.
+func TestInfiniBandPortsHaveAnAgentOfTheirOwn(t *testing.T) {
+	p, _ := subnet(t)
+	gid := ib.GID{0: 0xFE, 1: 0x80, 15: 5}
+	p.Add(rdmatest.DeviceConfig{Name: "eth", GIDs: []ib.GID{gid}})
+	own := controller
+	own.Services = []mad.Service{mad.SRPService(7, 11)}
+	native, err := mad.New(mad.Config{}, []mad.Controller{own})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := start(t, Config{Provider: p, Agent: newAgent(t), IBAgent: native, Wanted: func(n string) bool { return n != "asker" }})
+	a := newAsker(t, p)
+	tells := func(to rdma.MADAddr, id uint64) {
+		t.Helper()
+		q := mad.GetServices(1, 0, 0)
+		if err := a.port.Send(to, q.Append(nil, 5)); err != nil {
+			t.Fatal(err)
+		}
+		room := make([]byte, rdma.MADBufferSize)
+		n, _, err := a.port.Receive(t.Context(), room)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := q.Parse(room[:n], 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, err := mad.ParseServiceEntries(data, 1); err != nil || e.At(0).ID != id {
+			t.Errorf("%+v, %v, want the id %d", e, err, id)
+		}
+	}
+	lid, route := rdma.MADAddr{LID: 3, QPN: 1}, rdma.MADAddr{QPN: 1, HasGRH: true, GRH: rdma.MADRoute{GID: gid}}
+	tells(lid, 11)
+	tells(route, 9)
+	table.SetAgents(newAgent(t), nil)
+	tells(lid, 9)
+}

@@ -46,8 +46,8 @@ func (q *qp) Connect(p rdma.ConnectParams) error {
 	case len(p.Private) > cm.IPPrivateSize:
 		return failed("connect", remote.String(), fmt.Errorf("%w: %d bytes of private data, there is room for %d",
 			rdma.ErrInvalid, len(p.Private), cm.IPPrivateSize))
-	case !remote.Addr().IsValid() || remote.Port() == 0:
-		return failed("connect", remote.String(), fmt.Errorf("%w: no remote address or port", rdma.ErrInvalid))
+	case p.Remote.ID != 0, !remote.Addr().IsValid(), remote.Port() == 0:
+		return failed("connect", p.Remote.String(), fmt.Errorf("%w: it needs a remote address and port, and takes no service id", rdma.ErrInvalid))
 	}
 	peer := remote.Addr().Unmap()
 	s := q.cq.choose(p.Local, peer)

@@ -46,6 +46,15 @@
 // # Limits
 //
 // librdmacm lets a consumer refuse a connection with reason 28 (consumer defined) alone: other reasons arrive as that, without
-// private data. The device chooses the keys of regions: they are as predictable as its driver makes them, and so the target
+// private data.
+//
+// Classic logins of InfiniBand, by service id, come through librdmacm as well (AF_IB, RDMA_PS_IB), for no other connection manager is left
+// to a process. The kernel lets it listen to rdma.ServiceID of a port alone, at ports whose link layer is InfiniBand, in the first network
+// namespace. A connection to one can be taken, not made.
+//
+// A request is served in the partition that it names, or refused: the connection manager's word on which entry of the port's table that
+// is, is compared with the request.
+//
+// The device chooses the keys of regions: they are as predictable as its driver makes them, and so the target
 // registers nothing for remote access.
 package verbs

@@ -40,6 +40,7 @@ func TestSocketThatFailsForGoodIsNotReadWithoutAPause(t *testing.T) {
 		s := &brokenSocket{errs: []error{unix.EBADF}}
 		w.work.Go(func() { w.listen(s, func([]byte) bool { return true }) })
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if s.reads < 12 || s.reads > 30 {
 			t.Errorf("%d reads in a minute", s.reads)
 		}

@@ -27,7 +27,7 @@ lio)
 	;;
 srptd)
 	setup srptd_install
-	srptd_config "$BACK $BYTES" >$SRPTD_CONFIG
+	srptd_config "$BACK $BYTES${LUN_SETTINGS:+, $LUN_SETTINGS}" >$SRPTD_CONFIG
 	setup srptd_start
 	must login login $V1_IP4 $WIDE
 	;;
@@ -43,7 +43,7 @@ bench() {
 	*_w_*) pattern=write ;;
 	esac
 	[ "$size" = 4k ] || seconds=5
-	fio --name=x --filename="$(disk 0)" --direct=1 --ioengine=libaio --rw=$pattern --bs="$size" --iodepth="${1##*_q}" \
+	profiled "$1.$2" fio --name=x --filename="$(disk 0)" --direct=1 --ioengine=libaio --rw=$pattern --bs="$size" --iodepth="${1##*_q}" \
 		--time_based --runtime=$seconds --ramp_time=1 --norandommap --percentile_list=50:99 \
 		--output-format=json --output=/tmp/fio.json
 	jq -r --arg job "$1" --arg round "$2" '.jobs[0] | (if .read.total_ios > 0 then .read else .write end) |
@@ -51,6 +51,20 @@ bench() {
 		| join(",")' /tmp/fio.json >>/job/out/bench.csv
 	tail -n 1 /job/out/bench.csv
 }
+
+# profiled NAME COMMAND...: runs it; with a profiler in /job/suite, while that samples what the CPU does. /job/out/NAME.perf has the
+# shares of processes and functions, NAME.perf.data the samples with their callers.
+profiler() { LD_LIBRARY_PATH=/run/profiler /run/profiler/perf "$@"; }
+profiled() {
+	if [ ! -d /run/profiler ]; then
+		"${@:2}"
+		return
+	fi
+	profiler record -q -a -g -e cpu-clock -F 1000 -o /run/perf.data -- "${@:2}"
+	profiler report -i /run/perf.data --no-children -g none --stdio --percent-limit 0.2 --sort comm,dso,symbol >"/job/out/$1.perf"
+	cp /run/perf.data "/job/out/$1.perf.data"
+}
+[ ! -d /job/suite ] || cp -r /job/suite /run/profiler
 
 for round in $(seq "$ROUNDS"); do
 	for job in ${JOBS:-4k_rr_q1 4k_rw_q1 4k_rr_q16 4k_rw_q16 4k_rr_q32 4k_rw_q32 256k_r_q4 256k_w_q4}; do

@@ -37,15 +37,16 @@ type Submitter interface {
 type Engines interface {
 	Store
 	// NewEngine makes the engine of one queue, with room for depth outstanding requests. wake is an eventfd of
-	// the host: it must be written to, by the kernel if possible, after a request has ended that Poll has not returned. Nobody
-	// reads it, and it stays the host's. ctx bounds the call only.
+	// the host: it must be written to, by the kernel if possible, after a request has ended that Poll has not returned; those that
+	// ended in Submit need no wake, for Poll follows. Nobody reads it, and it stays the host's. ctx bounds the call only.
 	NewEngine(ctx context.Context, wake, depth int) (Engine, error)
 }
 
 // Engine takes requests in batches and ends them later, in the goroutine that waits for both: for io_uring and its like.
 // Its calls never overlap and must not block on I/O.
 type Engine interface {
-	// Submit takes every request. The Requests are values to copy: reqs belongs to the caller again when Submit returns.
+	// Submit takes every request. The Requests are values to copy: reqs belongs to the caller again when Submit returns. Poll is
+	// called after it before the caller sleeps.
 	Submit(reqs []Request)
 	// Poll fills res with requests that have ended, each exactly once, and returns how many. Fewer than len(res) means
 	// that there are no more, and that wake will be written to for the next.

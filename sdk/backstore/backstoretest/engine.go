@@ -144,6 +144,9 @@ func (d *driven) Submit(reqs []backstore.Request, done func(backstore.Result)) {
 		reqs = reqs[n:]
 		d.engine.Submit(batch)
 		clear(batch) // it was the caller's again
+		if d.poll() {
+			d.waiter.Wake()
+		}
 	}
 }
 

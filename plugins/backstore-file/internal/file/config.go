@@ -34,7 +34,7 @@ var settings = schema.Schema{
 		Help: "direct I/O: auto if the file system permits it, on to refuse to open otherwise, off"},
 	{Key: "engine", Kind: schema.KindChoice, Default: auto,
 		Choices: []string{auto, string(descriptor.IOUring), string(descriptor.Pool)},
-		Help:    "auto is io_uring if the kernel has it, io_uring refuses to open otherwise, pool makes calls in threads and can compare and write"},
+		Help:    "auto is plain calls for a file in tmpfs and else io_uring if the kernel has it, io_uring refuses to open otherwise, pool makes calls in threads and can compare and write"},
 	{Key: "read_only", Kind: schema.KindBool, Default: "false", Help: "true refuses writes"},
 }
 

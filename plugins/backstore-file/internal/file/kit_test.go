@@ -201,7 +201,7 @@ func TestSystemThatForbidsIOUring(t *testing.T) {
 		t.Errorf("engine: io_uring: %v", err)
 	}
 	s := openStore(t, map[string]string{"path": path})
-	if _, ok := s.(backstore.Engines); ok {
+	if _, ok := s.(ringStore); ok {
 		t.Error("engine: auto: it takes io_uring")
 	}
 	data, got := pattern(4096, 1), pattern(4096, 2)

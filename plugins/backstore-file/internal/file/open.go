@@ -75,10 +75,13 @@ func (s *store) prepare(ctx context.Context, direct bool) error {
 	return nil
 }
 
-// withEngine puts io_uring under s if the configuration and the kernel permit it.
+// withEngine puts io_uring under s if the configuration and the kernel permit it, and it is not in memory anyway.
 func (s *store) withEngine() (backstore.Store, error) {
 	if s.cfg.engine == descriptor.Pool || s.needsBounce() {
 		return poolStore{s}, nil
+	}
+	if s.cfg.engine == descriptor.Auto && descriptor.InMemory(s.io.FD) {
+		return memoryStore{s}, nil
 	}
 	ring, err := s.cfg.engine.UseRing()
 	if err != nil {

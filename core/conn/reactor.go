@@ -199,8 +199,8 @@ func (r *Reactor) run() {
 	}
 }
 
-// turn does one round. It returns true if it stopped at a bound, and so has more to do for certain;
-// if not, arming the sources tells.
+// turn does one round. It returns true if another one is worth while before a park: one that moved something often meets what that
+// brought about, and a look costs much less than to arm all sources, sleep and be woken.
 func (r *Reactor) turn() bool {
 	r.stats.Turns++
 	r.now = time.Now()
@@ -212,7 +212,7 @@ func (r *Reactor) turn() bool {
 		s.src.Flush()
 	}
 	for _, s := range r.sources {
-		s.src.Poll(r.now)
+		more = s.src.Poll(r.now) || more
 	}
 	more = r.clients.runReady() || more
 	for i := range r.queues {
@@ -221,7 +221,7 @@ func (r *Reactor) turn() bool {
 	return more
 }
 
-// poll takes completions, and returns true if a queue may have more.
+// poll takes completions, and returns true if there were any.
 func (r *Reactor) poll() bool {
 	more := false
 	for i := range r.queues {
@@ -236,7 +236,7 @@ func (r *Reactor) poll() bool {
 			c.Data = nil
 		}
 		r.stats.Completions += uint64(n)
-		more = more || n == len(r.batch)
+		more = more || n > 0
 	}
 	return more
 }

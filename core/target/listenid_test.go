@@ -14,6 +14,7 @@ import (
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/rdma/rdmatest"
 	"github.com/gosrpt/gosrpt/core/srp"
+	"github.com/gosrpt/gosrpt/core/target/hostile"
 )
 
 // portsDevice is a device with the ports given, which listens to service ids but where it is told not to.
@@ -125,8 +126,8 @@ func TestLoginByServiceIDFromTheRequestToData(t *testing.T) {
 		g.cfg.Authorizer = judge(func(_ context.Context, l Login) (Grant, error) { asked <- l; return Grant{}, nil })
 	})
 	k := g.knockerByID()
-	e, c := k.knock(changedLogin(t, true, ""))
-	if got, want := hex.EncodeToString(c.Data[:srp.LoginRspLen]), accept("0102030405060708", "90"); got != want {
+	e, c := k.knock(hostile.LoginBytes(true, 0, ""))
+	if got, want := hex.EncodeToString(c.Data[:srp.LoginRspLen]), hostile.Accepted("0102030405060708", "90"); got != want {
 		t.Errorf("answered\n%s, want\n%s", got, want)
 	}
 	l := <-asked
@@ -142,7 +143,7 @@ func TestLoginByServiceIDFromTheRequestToData(t *testing.T) {
 		t.Errorf("the session is shown as of %s at %s", info.RemoteName(), info.LocalName())
 	}
 	// The form of the other family is no login: it begins with the tag, where the type is looked for.
-	if rej := k.refused(changedLogin(t, false, "tag=0900000000000000")); rej.Reason != srp.RejNoReason {
+	if rej := k.refused(hostile.LoginBytes(false, 0, "tag=0900000000000000")); rej.Reason != srp.RejNoReason {
 		t.Errorf("the form of 56 bytes: %v", rej.Reason)
 	}
 	e.Disconnect()

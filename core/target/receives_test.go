@@ -252,7 +252,7 @@ func TestDeviceWithoutSharedReceivesGivesEachChannelItsOwn(t *testing.T) {
 		g.cfg.Devices = []rdma.Device{poor}
 	})
 	k := g.knocker(g.peer)
-	k.remote = netip.AddrPortFrom(netip.MustParseAddr("192.0.2.77"), listenPort)
+	k.remote = rdma.Service{Addr: netip.AddrPortFrom(netip.MustParseAddr("192.0.2.77"), listenPort)}
 	k.region = g.registered(4096)
 	for range 3 {
 		e, rsp := k.accepted(channelOf(1))

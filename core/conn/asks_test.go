@@ -81,9 +81,11 @@ func TestEventsOfUnitsAreReportedOneByOne(t *testing.T) {
 	p.read(9, 0, 10, direct(p.desc(0, 10)))
 	p.rsp(9) // and no third report
 	g.settled(p)
-	if s := p.ch.Stats(); s.Protocol.Reports != 2 {
-		t.Errorf("%+v", s.Protocol)
-	}
+	g.run(func() {
+		if s := p.ch.Stats(); s.Protocol.Reports != 2 {
+			t.Errorf("%+v", s.Protocol)
+		}
+	})
 }
 
 func TestEventsAreForThoseWhoAsked(t *testing.T) {
@@ -181,9 +183,11 @@ func TestTaskManagementIsAnsweredInTime(t *testing.T) {
 			p.read(9, 0, 10, direct(p.desc(0, 10)))
 			p.rsp(9)
 			g.settled(p)
-			if s := p.ch.Stats(); s.Protocol.Overdue != 1 || len(p.ch.clock.tasks) != 0 {
-				t.Errorf("%+v, %d deadlines", s.Protocol, len(p.ch.clock.tasks))
-			}
+			g.run(func() {
+				if s := p.ch.Stats(); s.Protocol.Overdue != 1 || len(p.ch.clock.tasks) != 0 {
+					t.Errorf("%+v, %d deadlines", s.Protocol, len(p.ch.clock.tasks))
+				}
+			})
 		})
 	}
 }

@@ -21,8 +21,8 @@ func TestNumberOutOfItsRangeIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, changes := range map[string][]func(*ioctx.Plan){
-		"credits":              {func(p *ioctx.Plan) { p.Credits = 1 }, func(p *ioctx.Plan) { p.Credits, p.Responses = 4097, 8192 }, func(p *ioctx.Plan) { p.Credits = -1 }},
-		"unsolicited":          {func(p *ioctx.Plan) { p.Unsolicited = 0 }, func(p *ioctx.Plan) { p.Unsolicited = 65 }},
+		"credits":     {func(p *ioctx.Plan) { p.Credits = 1 }, func(p *ioctx.Plan) { p.Credits, p.Responses = 4097, 8192 }, func(p *ioctx.Plan) { p.Credits = -1 }},
+		"unsolicited": {func(p *ioctx.Plan) { p.Unsolicited = 0 }, func(p *ioctx.Plan) { p.Unsolicited = 65 }},
 		"shared_receives": {func(p *ioctx.Plan) { p.SharedReceives = 15 }, func(p *ioctx.Plan) { p.SharedReceives = 65537 },
 			func(p *ioctx.Plan) { p.SharedReceives = -1 }, func(p *ioctx.Plan) { p.Unsolicited, p.SharedReceives = 20, 21 }},
 		"responses":            {func(p *ioctx.Plan) { p.Responses = 127 }, func(p *ioctx.Plan) { p.Responses = 8193 }},

@@ -53,7 +53,7 @@ func (Opener) Open(_ context.Context, config map[string]string) (ioctx.Planner, 
 	_, shared := config["shared_receives"]
 	return &planner{shared: shared, numbers: ioctx.Plan{
 		SharedReceives: int(v.Number("shared_receives")),
-		Credits: int(v.Number("credits")), Unsolicited: int(v.Number("unsolicited")), Responses: int(v.Number("responses")),
+		Credits:        int(v.Number("credits")), Unsolicited: int(v.Number("unsolicited")), Responses: int(v.Number("responses")),
 		SendWork: int(v.Number("send_work")), MaxRequestIU: uint32(v.Size("max_request_iu")), MaxResponseIU: uint32(v.Size("max_response_iu")),
 		MaxImmediateOffset: uint32(v.Size("max_immediate_offset")), MaxTransfer: uint64(v.Size("max_transfer")),
 		ArenaSize: uint64(v.Size("arena_size")), MaxWait: v.Duration("max_wait"),

@@ -83,14 +83,15 @@ check storm_leaves_nothing as_before
 check quiet_session_logs_out logout_of "$QUIET"
 
 # What is under way when the link goes is sent again once it is back, and nothing is lost. The initiator tries every DELAY seconds; an
-# attempt that began before the link was back has to fail first.
+# attempt that began before the link was back has to fail first. It must be writing when the link goes: an initiator that only waits for
+# answers learns of that by the timeout of its commands, and gives some of them up.
 rport_is() { grep -q -x "$1" "/sys/class/srp_remote_ports/port-$HOST:1/state"; }
 one_session() { [ "$(sessions)" = 1 ]; }
 no_session() { [ "$(sessions)" = 0 ]; }
 link_lost() {
 	local since
-	load_start lost "$DISK"
-	sleep 2
+	LOAD_MIB=8 load_start lost "$DISK"
+	sleep 1
 	tgt ip link set v1 down
 	until_true 120 rport_is blocked
 	until_true 120 no_session

@@ -44,21 +44,22 @@ stop_target() {
 }
 
 # log_in makes two paths: one by IPv4 and one by IPv6. Each is a nexus of its own, for a login that names the nexus of
-# another path replaces it.
+# another path replaces it. While the initiator still takes a path down it refuses to log in again, and what is there then
+# is soon gone: so at least one login has to work, unless all are refused for a second.
 log_in() {
-	local p dest n i
-	for ((i = 0; i < 10; i++)); do
+	local p dest n i worked=
+	for ((i = 0; i < 20; i++)); do
 		for p in /sys/class/infiniband_srp/srp-*; do
 			[ -e "$p" ] || continue
 			n=0
 			for dest in "$V1_IP4:$PORT" "[$V1_LINK6%$(</sys/class/net/v0/ifindex)]:$PORT"; do
 				n=$((n + 1))
 				srp_single_login "id_ext=$ID_EXT,ioc_guid=$IOC_GUID,initiator_ext=000000000000000$n,dest=$dest${srp_login_params:+,$srp_login_params}" \
-					"$p/add_target"
+					"$p/add_target" && worked=yes
 			done
 		done
 		for p in /sys/class/scsi_host/*/orig_dgid; do
-			if [ -e "$p" ]; then
+			if [ -e "$p" ] && [ -n "$worked" -o $i -ge 10 ]; then
 				show_srp_connections &>>"$FULL"
 				return 0
 			fi

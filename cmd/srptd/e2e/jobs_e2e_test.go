@@ -149,7 +149,7 @@ func TestToolsAndConformanceSuitesAreContent(t *testing.T) {
 		Read6 Read10 Read12 Read16 Write10 Write12 Write16 ReportSupportedOpcodes Unmap WriteSame10 WriteSame16`) {
 		promises = append(promises, "libiscsi_"+suite)
 	}
-	runTarget(t, Job{Script: "conformance", Limit: 12 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: promises})
+	runTarget(t, Job{Script: "conformance", Limit: 25 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: promises})
 }
 
 var discoveryPromises = []string{

@@ -78,7 +78,7 @@ check multipath_device_returns_what_was_written mapped
 # so it does not pass. What the tool says before the suite is about opcodes that other suites need.
 suite() {
 	local wrong=0
-	timeout 240 iscsi-test-cu --dataloss --verbose --test "ALL.$2" "$1" >/tmp/suite.out 2>&1 || true
+	timeout 600 iscsi-test-cu --dataloss --verbose --test "ALL.$2" "$1" >/tmp/suite.out 2>&1 || true
 	sed -n '/^Suite: /,$p' /tmp/suite.out | tee /tmp/suite.body
 	if [ -n "${3:-}" ]; then
 		wrong=1

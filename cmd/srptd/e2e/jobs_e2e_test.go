@@ -196,7 +196,7 @@ func optionPromises(points string, channels, transfers, depths []string) []strin
 		}
 		promises = append(promises, "loads_for_8_channels_without_immediate_data", "8_channels_without_immediate_data")
 	} else {
-		promises = append(promises, "immediate_12_descriptors", "fetched_1_of_512_descriptors")
+		promises = append(promises, "immediate_12_descriptors", "fetched_255_of_512_descriptors")
 	}
 	for _, n := range channels {
 		promises = append(promises, "loads_for_"+n+"_channels", n+"_channels")

@@ -1,10 +1,11 @@
 # I/O: what jobs do with a disk.
 
-# verify DEVICE BLOCKSIZE DEPTH BYTES: writes random blocks with a checksum in each, then reads and checks all of them.
+# verify DEVICE BLOCKSIZE DEPTH BYTES: writes random blocks with a checksum in each, then reads and checks all of them, with VERIFY_OPTIONS of
+# fio.
 verify() {
 	[ -b "$1" ] # fio would make a file of that name and be content with it
 	timeout 300 fio --name=verify --filename="$1" --direct=1 --ioengine=libaio --rw=randwrite --bs="$2" --iodepth="$3" \
-		--size="$4" --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed="$RANDOM"
+		--size="$4" --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed="$RANDOM" ${VERIFY_OPTIONS:-}
 }
 
 # load_start NAME DEVICE: writes and checks the first 16 MiB, or LOAD_MIB, with LOAD_OPTIONS of fio, in the background, one pass of fio after the other, until

@@ -6,9 +6,15 @@ MAX_TRANSFER=16MiB target_up "$STORE/disk0.img 64MiB"
 HUGE_PAGES=48
 huge_pages() { sysctl -w vm.nr_hugepages=$HUGE_PAGES && grep -q "HugePages_Free: *$HUGE_PAGES" /proc/meminfo; }
 setup huge_pages
-# Else fio's buffers might be one segment each.
-small_pages() { echo never >/sys/kernel/mm/transparent_hugepage/enabled; }
-setup small_pages
+# scattered makes a file in memory of which no two pages lie side by side: between them lie those of another, that goes. A buffer in it is as
+# many segments as pages.
+SCATTERED=/dev/shm/scattered
+scattered() {
+	echo never >/sys/kernel/mm/transparent_hugepage/enabled
+	fio --name=scattered --filename=$SCATTERED:$SCATTERED.between --file_service_type=roundrobin:1 --fallocate=none --rw=write --bs=4k --size=18M
+	rm $SCATTERED.between
+}
+setup scattered
 
 # channel FILTER: jq's answer about the list of the only session's channels.
 channel() { ctl sessions --output json | jq -e -r ".sessions[0].channels | $1"; }
@@ -33,12 +39,12 @@ at_point() {
 	logout
 }
 
-# table SEGMENTS ENTRIES BYTES: the initiator puts that many segments into a command, and so many of their descriptors into the request. fio's
-# buffers are pages that lie here and there, so that there are as many descriptors. What does not fit is read by the target.
+# table SEGMENTS ENTRIES BYTES: the initiator puts that many segments into a command, and so many of their descriptors into the request. What
+# does not fit is read by the target.
 table() {
 	[ "$(queue max_segments)" = "$1" ]
 	queue max_hw_sectors_kb >"/sys/block/$(basename "$(disk 0)")/queue/max_sectors_kb"
-	written $(($1 * 4))k 4 "$3"
+	VERIFY_OPTIONS=--iomem=mmapshared:$SCATTERED written $(($1 * 4))k 4 "$3"
 	if [ "$1" -gt "$2" ]; then
 		[ "$(channel 'map(.tables // 0 | tonumber) | add')" -gt 0 ]
 	else
@@ -103,7 +109,7 @@ if [ "$POINTS" = all ]; then
 else
 	point immediate_12_descriptors cmd_sg_entries=12,sg_tablesize=12 table 12 12 192k
 	check loads_without_immediate_data each_with N
-	point fetched_1_of_512_descriptors cmd_sg_entries=1,$EXTERNAL table 512 1 4M
+	point fetched_255_of_512_descriptors cmd_sg_entries=255,$EXTERNAL table 512 255 8M
 fi
 
 registered() { initiator_load ch_count="$1" use_imm_data="${2:-Y}"; }

@@ -71,9 +71,6 @@ type slotState struct {
 	cmd Command
 }
 
-// repostBatch is how many receives are handed over at once.
-const repostBatch = 32
-
 // NewChannel makes the buffers and the state of a channel, with a call of Handler.NewState for each
 // slot. It may be called from any goroutine, as it may take long. Accept, or Discard, follows.
 func NewChannel(cfg ChannelConfig) (*Channel, error) {

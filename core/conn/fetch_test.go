@@ -32,6 +32,22 @@ func (p *peer) bigWrite(tag srp.Tag) {
 	p.write(tag, 0, bigWrite, indirect(list...))
 }
 
+// answer returns the next response. The credits of what was aborted may come before it.
+func (p *peer) answer() srp.Rsp {
+	p.g.t.Helper()
+	for {
+		b := p.unit()
+		if b[0] == byte(srp.OpCredReq) {
+			continue
+		}
+		r, err := srp.ParseRsp(b)
+		if err != nil {
+			p.g.t.Fatalf("got % x", b)
+		}
+		return r
+	}
+}
+
 // stall lets n units of the peer through and keeps all data on its way.
 func (g *rig) stall() {
 	g.dev.Hold(rdmatest.Data)
@@ -94,13 +110,9 @@ func TestAbortedWriteThatWaitsItsTurnReadsNothing(t *testing.T) {
 	}
 	g.letGo()
 	for left := map[srp.Tag]bool{7: true, 9: true}; len(left) > 0; {
-		b := p.unit()
-		if b[0] == byte(srp.OpCredReq) {
-			continue
-		}
-		r, err := srp.ParseRsp(b)
-		if err != nil || !left[r.Tag()] || r.Status() != 0 {
-			t.Fatalf("got % x", b)
+		r := p.answer()
+		if !left[r.Tag()] || r.Status() != 0 {
+			t.Fatalf("got % x", []byte(r))
 		}
 		delete(left, r.Tag())
 	}
@@ -115,15 +127,8 @@ func (g *rig) answersAgain(p *peer) {
 	g.t.Helper()
 	fill(p.mem, 5)
 	p.bigWrite(20)
-	for {
-		b := p.unit()
-		if b[0] == byte(srp.OpCredReq) {
-			continue
-		}
-		if r, err := srp.ParseRsp(b); err != nil || r.Tag() != 20 || r.Status() != 0 {
-			g.t.Fatalf("got % x", b)
-		}
-		break
+	if r := p.answer(); r.Tag() != 20 || r.Status() != 0 {
+		g.t.Fatalf("got % x", []byte(r))
 	}
 	g.run(func() {
 		if s := g.arena.Stats(); s.Held != 0 || s.Waiting != 0 {

@@ -25,8 +25,7 @@ type ReceivePool struct {
 	dead     bool // the queue is closed
 	err      error
 
-	work []rdma.Work
-	sges []rdma.SGE
+	batch recvBatch
 }
 
 // PoolStats is a snapshot of a ReceivePool.
@@ -45,8 +44,7 @@ func OpenReceivePool(ctx context.Context, r *Reactor, dev rdma.Device, depth int
 	if err != nil {
 		return nil, err
 	}
-	p := &ReceivePool{reactor: r, dev: dev, ring: ring, owner: make([]*Channel, depth), sges: make([]rdma.SGE, repostBatch),
-		work: make([]rdma.Work, 0, repostBatch)}
+	p := &ReceivePool{reactor: r, dev: dev, ring: ring, owner: make([]*Channel, depth), batch: newRecvBatch()}
 	var failed error
 	if err = r.Call(ctx, func() { failed = p.open() }); err == nil {
 		err = failed
@@ -88,30 +86,19 @@ func poolOf(id uint64) uint32 { return uint32(id>>32) & maxPool }
 // stage prepares a buffer to be posted.
 func (p *ReceivePool) stage(buf uint32) {
 	p.owner[buf] = nil
-	n := len(p.work)
-	p.sges[n] = p.ring.Full(int(buf))
-	p.work = append(p.work, rdma.Work{ID: poolWorkID(p.num, buf), Op: rdma.OpRecv, SGL: p.sges[n : n+1 : n+1]})
-	if len(p.work) == repostBatch {
+	p.batch.add(poolWorkID(p.num, buf), p.ring.Full(int(buf)))
+	if p.batch.full() {
 		p.flush()
 	}
 }
 
 // flush posts what is staged.
 func (p *ReceivePool) flush() {
-	if len(p.work) == 0 {
+	if p.dead {
+		p.batch.drop()
 		return
 	}
-	n, err := 0, error(nil)
-	if !p.dead {
-		n, err = p.srq.PostRecv(p.work)
-		if n < len(p.work) && err == nil {
-			err = rdma.ErrFull
-		}
-	}
-	p.work = p.work[:0]
-	if err != nil && p.err == nil {
-		p.err = err
-	}
+	p.fault(p.batch.post(p.srq))
 }
 
 // back posts a buffer that nobody looks at any more.

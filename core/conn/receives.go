@@ -17,21 +17,16 @@ type receives struct {
 	pool *ReceivePool // nil: ring is the channel's own
 	// share is how many buffers the channel may have at one time, left how many more it may get, and held how many of the pool's it has.
 	share, left, held int
-	repost            []rdma.Work
-	sges              []rdma.SGE
+	repost            recvBatch // of the channel's own
 }
 
 func newReceives(cfg *ChannelConfig) (receives, error) {
-	r := receives{pool: cfg.Receives, share: cfg.Plan.Receives(), repost: make([]rdma.Work, 0, repostBatch), sges: make([]rdma.SGE, repostBatch)}
-	if r.pool != nil {
-		r.ring, r.share = r.pool.ring, cfg.Share
-		r.left = r.share
-		return r, nil
+	if p := cfg.Receives; p != nil {
+		return receives{pool: p, ring: p.ring, share: cfg.Share, left: cfg.Share}, nil
 	}
-	var err error
-	r.ring, err = ioctx.NewRing(cfg.Device, r.share, cfg.Plan.MaxRequestIU)
-	r.left = r.share
-	return r, err
+	n := cfg.Plan.Receives()
+	ring, err := ioctx.NewRing(cfg.Device, n, cfg.Plan.MaxRequestIU)
+	return receives{ring: ring, share: n, left: n, repost: newRecvBatch()}, err
 }
 
 // queuePair is what the channel's queue pair needs to receive.
@@ -50,7 +45,7 @@ func (r *receives) postAll(qp rdma.QP) error {
 	}
 	for i := range r.ring.Depth() {
 		r.stage(uint32(i))
-		if len(r.repost) == repostBatch || i == r.ring.Depth()-1 {
+		if r.full() || i == r.ring.Depth()-1 {
 			if err := r.post(qp); err != nil {
 				return err
 			}
@@ -66,12 +61,10 @@ func (r *receives) stage(buf uint32) {
 		r.pool.stage(buf)
 		return
 	}
-	n := len(r.repost)
-	r.sges[n] = r.ring.Full(int(buf))
-	r.repost = append(r.repost, rdma.Work{ID: workID(kindRecv, buf), Op: rdma.OpRecv, SGL: r.sges[n : n+1 : n+1]})
+	r.repost.add(workID(kindRecv, buf), r.ring.Full(int(buf)))
 }
 
-func (r *receives) full() bool { return len(r.repost) == repostBatch }
+func (r *receives) full() bool { return r.repost.full() }
 
 // post posts what is staged.
 func (r *receives) post(qp rdma.QP) error {
@@ -79,20 +72,11 @@ func (r *receives) post(qp rdma.QP) error {
 		r.pool.flush()
 		return r.pool.err
 	}
-	if len(r.repost) == 0 {
-		return nil
-	}
-	n, err := qp.PostRecv(r.repost)
-	short := n < len(r.repost)
-	r.repost = r.repost[:0]
-	if short && err == nil {
-		err = rdma.ErrFull
-	}
-	return err
+	return r.repost.post(qp)
 }
 
 // drop forgets what is staged. The pool's buffers come back at the end of the channel.
-func (r *receives) drop() { r.repost = r.repost[:0] }
+func (r *receives) drop() { r.repost.drop() }
 
 // unregister takes the device's access to the channel's own ring away.
 func (r *receives) unregister() error {

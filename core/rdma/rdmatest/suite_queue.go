@@ -73,21 +73,33 @@ func fullReceiveQueue(r *rig) {
 	cfg.RecvDepth = 10
 	a, b := r.la.NewEnd(config()), r.lb.NewEnd(cfg)
 	r.join(a, b)
+	r.receivesUntilFull(a, b, b.QP.PostRecv)
+	r.exchange(a, b)
+}
+
+// receivesUntilFull posts receives of depth 10 until no more are taken, and has them complete in order.
+func (r *rig) receivesUntilFull(a, b *End, post func([]rdma.Work) (int, error)) {
+	r.Helper()
 	var taken uint64
 	r.lb.Do(func() {
-		taken = r.fill(b.QP.PostRecv, func(id uint64) rdma.Work { return recvWork(id, nil) })
+		taken = r.fill(post, func(id uint64) rdma.Work { return recvWork(id, nil) })
 	})
 	if taken < 10 {
 		r.Errorf("%d taken, want 10 or more", taken)
 	}
 	for id := range taken {
-		a.Send(sendWork(id, nil))
-		a.Done(rdma.OpSend, rdma.StatusOK)
-		if c := b.Done(rdma.OpRecv, rdma.StatusOK); c.ID != id {
+		if c := arrives(a, b, sendWork(id, nil)); c.ID != id {
 			r.Fatalf("receive %d completed, want %d", c.ID, id)
 		}
 	}
-	r.exchange(a, b)
+}
+
+// arrives sends a message that succeeds, and returns the completion of its receive.
+func arrives(a, b *End, w rdma.Work) rdma.Completion {
+	a.Loop.tb.Helper()
+	a.Send(w)
+	a.Done(rdma.OpSend, rdma.StatusOK)
+	return b.Done(rdma.OpRecv, rdma.StatusOK)
 }
 
 // side is a queue of a queue pair.

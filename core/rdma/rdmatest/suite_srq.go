@@ -85,9 +85,7 @@ func sharedReceives(r *rig) {
 		src := r.memory(r.A, 64, 0)
 		for n := range 4 {
 			pattern(src.Bytes(), uint64(i*10+n))
-			a.Send(sendWork(1, sge(src, 0, 32+n)))
-			a.Done(rdma.OpSend, rdma.StatusOK)
-			c := b.Done(rdma.OpRecv, rdma.StatusOK)
+			c := arrives(a, b, sendWork(1, sge(src, 0, 32+n)))
 			if seen[c.ID] || c.ID > 11 || int(c.Bytes) != 32+n {
 				r.Fatalf("received %+v, of %v", c, seen)
 			}
@@ -102,20 +100,7 @@ func sharedReceives(r *rig) {
 func fullSharedQueue(r *rig) {
 	s := r.newShared(10, 8)
 	a, b := s.pair()
-	var taken uint64
-	r.lb.Do(func() {
-		taken = r.fill(s.srq.PostRecv, func(id uint64) rdma.Work { return recvWork(id, nil) })
-	})
-	if taken < 10 {
-		r.Errorf("%d taken, want 10 or more", taken)
-	}
-	for id := range taken {
-		a.Send(sendWork(id, nil))
-		a.Done(rdma.OpSend, rdma.StatusOK)
-		if c := b.Done(rdma.OpRecv, rdma.StatusOK); c.ID != id {
-			r.Fatalf("receive %d completed, want %d", c.ID, id)
-		}
-	}
+	r.receivesUntilFull(a, b, s.srq.PostRecv)
 }
 
 func invalidSharedWork(r *rig) {
@@ -228,9 +213,7 @@ func sharedGreedy(r *rig) {
 	}
 	s.post(upTo(4)...)
 	for id := range uint64(50) {
-		small.Send(sendWork(id, all(src)))
-		small.Done(rdma.OpSend, rdma.StatusOK)
-		b.Done(rdma.OpRecv, rdma.StatusOK)
+		arrives(small, b, sendWork(id, all(src)))
 	}
 	r.la.Do(func() { stop = true })
 	r.la.Close() // before the memory is
@@ -249,9 +232,7 @@ func sharedTooLong(r *rig) {
 	}
 	b.Event(rdma.EventDisconnected)
 	for range 3 {
-		c.Send(sendWork(2, sge(src, 0, 64)))
-		c.Done(rdma.OpSend, rdma.StatusOK)
-		d.Done(rdma.OpRecv, rdma.StatusOK)
+		arrives(c, d, sendWork(2, sge(src, 0, 64)))
 	}
 }
 
@@ -261,16 +242,12 @@ func sharedSurvive(r *rig) {
 	a, b := s.pair()
 	c, d := s.pair()
 	src := r.memory(r.A, 64, 0)
-	a.Send(sendWork(1, all(src)))
-	a.Done(rdma.OpSend, rdma.StatusOK)
-	b.Done(rdma.OpRecv, rdma.StatusOK)
+	arrives(a, b, sendWork(1, all(src)))
 	b.Disconnect()
 	b.Event(rdma.EventDisconnected)
 	b.Close()
 	for range 7 {
-		c.Send(sendWork(2, all(src)))
-		c.Done(rdma.OpSend, rdma.StatusOK)
-		d.Done(rdma.OpRecv, rdma.StatusOK)
+		arrives(c, d, sendWork(2, all(src)))
 	}
 	r.lb.Do(func() {
 		if len(r.lb.strays) != 0 {
@@ -338,9 +315,7 @@ func sharedChange(r *rig) {
 	a, b := s.pair()
 	var got []uint64
 	for len(got) < depth {
-		a.Send(sendWork(1, sge(src, 0, 8)))
-		a.Done(rdma.OpSend, rdma.StatusOK)
-		got = append(got, b.Done(rdma.OpRecv, rdma.StatusOK).ID)
+		got = append(got, arrives(a, b, sendWork(1, sge(src, 0, 8))).ID)
 	}
 	seen := map[uint64]bool{}
 	for _, id := range got {

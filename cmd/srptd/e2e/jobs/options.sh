@@ -18,8 +18,9 @@ setup scattered
 
 # channel FILTER: jq's answer about the list of the only session's channels.
 channel() { ctl sessions --output json | jq -e -r ".sessions[0].channels | $1"; }
-# queue FILE: a number of the disk's queue.
-queue() { cat "/sys/block/$(basename "$(disk 0)")/queue/$1"; }
+# block FILE: a file that tells of the disk. queue FILE: a number of its queue.
+block() { echo "/sys/block/$(basename "$(disk 0)")/$1"; }
+queue() { cat "$(block "queue/$1")"; }
 
 # written BLOCKSIZE DEPTH BYTES: every block is written and read back, and the store has it.
 written() {
@@ -43,7 +44,7 @@ at_point() {
 # does not fit is read by the target.
 table() {
 	[ "$(queue max_segments)" = "$1" ]
-	queue max_hw_sectors_kb >"/sys/block/$(basename "$(disk 0)")/queue/max_sectors_kb"
+	queue max_hw_sectors_kb >"$(block queue/max_sectors_kb)"
 	VERIFY_OPTIONS=--iomem=mmapshared:$SCATTERED written $(($1 * 4))k 4 "$3"
 	if [ "$1" -gt "$2" ]; then
 		[ "$(channel 'map(.tables // 0 | tonumber) | add')" -gt 0 ]
@@ -82,11 +83,11 @@ each_channel_is_used() {
 one_command() {
 	local before after
 	[ "$(queue max_hw_sectors_kb)" -ge $(($1 * 1024)) ]
-	echo $(($1 * 1024)) >"/sys/block/$(basename "$(disk 0)")/queue/max_sectors_kb"
-	before=($(cat "/sys/block/$(basename "$(disk 0)")/stat"))
+	echo $(($1 * 1024)) >"$(block queue/max_sectors_kb)"
+	before=($(cat "$(block stat)"))
 	timeout 300 fio --name=verify --filename="$(disk 0)" --direct=1 --ioengine=libaio --iomem=mmaphuge --rw=write --bs="$1M" --iodepth=2 --size=32M \
 		--verify=crc32c --verify_fatal=1 --do_verify=1
-	after=($(cat "/sys/block/$(basename "$(disk 0)")/stat"))
+	after=($(cat "$(block stat)"))
 	[ $((after[4] - before[4])) = $((32 / $1)) ] # writes
 	[ $((after[6] - before[6])) = 65536 ]        # sectors of them
 	same_bytes "$(disk 0)" $STORE/disk0.img

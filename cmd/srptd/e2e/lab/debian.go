@@ -76,8 +76,8 @@ func sourceLine(uri, suite string) string {
 	return fmt.Sprintf("deb [signed-by=%s] %s %s main\n", archiveKeyring, uri, suite)
 }
 
-// apt runs apt-get on the private state and shows its output only when it fails.
-func (d *debian) apt(ctx context.Context, args ...string) error {
+// arguments are apt-get's, with the private state before them.
+func (d *debian) arguments(args []string) []string {
 	set := []string{
 		"Dir::State=" + filepath.Join(d.dir, "state"),
 		"Dir::State::status=" + filepath.Join(d.dir, "status"),
@@ -92,7 +92,12 @@ func (d *debian) apt(ctx context.Context, args ...string) error {
 	for _, s := range set {
 		all = append(all, "-o", s)
 	}
-	out, err := output(ctx, "apt-get", append(all, args...)...)
+	return append(all, args...)
+}
+
+// apt runs apt-get on the private state and shows its output only when it fails.
+func (d *debian) apt(ctx context.Context, args ...string) error {
+	out, err := output(ctx, "apt-get", d.arguments(args)...)
 	if err != nil {
 		return fmt.Errorf("lab: %w\n%s", err, out)
 	}
@@ -153,10 +158,15 @@ func unpackOne(ctx context.Context, pkg, root string) error {
 // output runs a command and returns what it said, to both streams, and its failure.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
+	cmd.Env = plainEnvironment()
 	b, err := cmd.CombinedOutput()
 	if err != nil {
 		return string(b), fmt.Errorf("%s %s: %w", name, args[len(args)-1], err)
 	}
 	return string(b), nil
+}
+
+// plainEnvironment is this process's, with messages that do not depend on who runs it.
+func plainEnvironment() []string {
+	return append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
 }

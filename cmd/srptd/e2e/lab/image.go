@@ -41,6 +41,7 @@ func build(ctx context.Context, dir string, log io.Writer) error {
 			return err
 		}},
 		{"unpack the packages", func() error { return deb.unpack(ctx, packages, root) }},
+		{"build the module siw", func() error { return buildSIW(ctx, deb, root, filepath.Join(work, "siw")) }},
 		{"unpack the kernel and choose its modules", func() error { return buildBoot(ctx, dir, root) }},
 		{"write the root image", func() error { return buildRoot(ctx, dir, root) }},
 		{"remove what was only needed to build", func() error { return os.RemoveAll(work) }},

@@ -17,6 +17,8 @@ var hostPackages = []struct{ command, pkg string }{
 	{"mke2fs", "e2fsprogs"},
 	{"depmod", "kmod"},
 	{"xz", "xz-utils"},
+	{"gcc", "gcc"},
+	{"make", "make"},
 }
 
 // guestPackages are unpacked, with all that they depend on, into the guest's root.
@@ -39,7 +41,7 @@ var guestPackages = []string{
 // for them by name at run time, which no dependency list tells.
 var guestModules = []string{
 	"crc32c_generic", "crc32c-intel", "crc32_generic", "crc32-pclmul", "crct10dif_common", "crct10dif_generic",
-	"rdma_rxe", "ib_srp", "ib_srpt", "ib_umad", "ib_uverbs", "rdma_ucm",
+	"rdma_rxe", "siw", "ib_srp", "ib_srpt", "ib_umad", "ib_uverbs", "rdma_ucm",
 	"target_core_mod", "target_core_file", "target_core_iblock",
 	"sd_mod", "sg", "scsi_dh_alua", "dm_mod", "dm-multipath", "dm-round-robin", "dm-service-time", "dm-queue-length",
 	"ext4", "xfs", "9p", "9pnet_virtio", "virtio_pci", "virtio_blk", "virtio_net", "null_blk", "loop", "nvme",
@@ -58,7 +60,7 @@ var unwanted = []string{
 
 // recipe is all that decides what the guest looks like: this package's own source and its scripts.
 //
-//go:embed recipe.go debian.go image.go kernel.go initrd.go modules.go scripts
+//go:embed recipe.go debian.go image.go kernel.go initrd.go modules.go siw.go scripts
 var recipe embed.FS
 
 // recipeID is the hash of the recipe in 16 hexadecimal digits.

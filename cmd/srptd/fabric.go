@@ -85,16 +85,20 @@ func (s source) Fabric() *adminpb.FabricReply {
 	for _, h := range s.d.table.HCAs() {
 		m := &adminpb.Hca{Name: h.Name, NodeGuid: h.Attr.NodeGUID.String(), Serving: h.Serving, Problem: h.Problem, Counters: h.Counters}
 		for i := range h.Ports {
-			m.Ports = append(m.Ports, portOf(&h.Ports[i]))
+			m.Ports = append(m.Ports, portOf(&h.Ports[i], h.Attr.IWARP))
 		}
 		r.Hcas = append(r.Hcas, m)
 	}
 	return r
 }
 
-func portOf(p *hca.PortStatus) *adminpb.HcaPort {
+func portOf(p *hca.PortStatus, iwarp bool) *adminpb.HcaPort {
+	link := p.Link.String()
+	if iwarp {
+		link += ", iWARP"
+	}
 	m := &adminpb.HcaPort{
-		Num: uint32(p.Num), Guid: p.GUID.String(), State: p.State.String(), Link: p.Link.String(), Mtu: uint32(p.MTU),
+		Num: uint32(p.Num), Guid: p.GUID.String(), State: p.State.String(), Link: link, Mtu: uint32(p.MTU),
 		Lid: uint32(p.LID), Lmc: uint32(p.LMC), SmLid: uint32(p.SMLID), SinceSeconds: int64(time.Since(p.Since).Seconds()), Reads: p.Reads,
 		Problem: p.Problem, Discovery: p.Discovery, DiscoveryProblem: p.DiscoveryProblem,
 		Answered: p.Answered, Dropped: p.Dropped, Failed: p.Failed,
@@ -119,7 +123,7 @@ func portProblems(list []hca.HCA) map[string][]string {
 			if p.Problem != "" {
 				m[h.Name] = append(m[h.Name], fmt.Sprintf("port %d cannot be read: %s", p.Num, p.Problem))
 			}
-			if !p.Discovery && p.DiscoveryProblem != "" {
+			if !p.Discovery && p.DiscoveryProblem != "" && !h.Attr.IWARP { // which knows none
 				m[h.Name] = append(m[h.Name], fmt.Sprintf("port %d does not answer discovery: %s", p.Num, p.DiscoveryProblem))
 			}
 		}

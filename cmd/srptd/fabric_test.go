@@ -101,6 +101,19 @@ func TestDaemonWithoutADeviceServesTheOneThatComesAndForgetsTheOneThatGoes(t *te
 	})
 }
 
+func TestDeviceOfIWARPIsShownAsThatAndIsNoProblem(t *testing.T) {
+	d, ours, _ := onFabric(t)
+	src := source{d}
+	ours.Add(rdmatest.DeviceConfig{Name: "siw0", Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, IWARP: true})
+	eventually(t, "the device is served", func() bool { f := src.Fabric(); return len(f.Hcas) == 1 && f.Hcas[0].Serving })
+	if p := src.Fabric().Hcas[0].Ports[0]; p.Link != "Ethernet, iWARP" || p.State != "active" || p.Discovery || p.DiscoveryProblem == "" {
+		t.Errorf("%v", p)
+	}
+	if got := portProblems(d.table.HCAs()); len(got) != 0 {
+		t.Errorf("problems %v", got)
+	}
+}
+
 // discover asks a port for the one controller that it has.
 func discover(t *testing.T, from *rdmatest.Device, to rdma.MADAddr) mad.Controller {
 	t.Helper()

@@ -46,6 +46,10 @@ func (a *agent) open() string {
 		return ""
 	}
 	reg, err := dev.OpenMAD(a.port.num, rdma.MADConfig{Class: ib.ClassDeviceMgmt, Version: mad.ClassVersion, Methods: methods})
+	if errors.Is(err, rdma.ErrUnsupported) {
+		a.none = true
+		return ""
+	}
 	if err != nil {
 		return a.fail(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/gosrpt/gosrpt/core/ib"
+	"github.com/gosrpt/gosrpt/core/internal/leaktest"
 	"github.com/gosrpt/gosrpt/core/mad"
 	"github.com/gosrpt/gosrpt/core/rdma"
 	"github.com/gosrpt/gosrpt/core/rdma/rdmatest"
@@ -196,4 +197,27 @@ func TestInfiniBandPortsHaveAnAgentOfTheirOwn(t *testing.T) {
 	tells(route, 9)
 	table.SetAgents(newAgent(t), nil)
 	tells(lid, 9)
+}
+
+// A device of iWARP has no datagrams: that is told once, as what it is, and is neither tried again nor warned of.
+func TestDeviceWithoutDatagramsIsServedWithoutDiscovery(t *testing.T) {
+	leaktest.Check(t)
+	cfg := portConfig("iw0", "192.0.2.7", 0)
+	cfg.IWARP = true
+	p := rdmatest.NewProvider(rdmatest.NewFabric(), "memory", cfg)
+	t.Cleanup(func() { p.Close() })
+	var log strings.Builder
+	table := start(t, Config{Provider: p, Agent: newAgent(t), Log: hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Warn})})
+	until(t, "the port is open", func() bool { return table.portOf("iw0", 1).DiscoveryProblem != "" })
+	port := table.portOf("iw0", 1)
+	if port.Discovery || port.DiscoveryProblem != "the device takes no management datagrams" || !port.Active {
+		t.Errorf("%+v", port)
+	}
+	if a := &table.list()[0].ports[0].agent; a.wanted() {
+		t.Error("it is going to be tried again")
+	}
+	table.Close()
+	if text := log.String(); text != "" {
+		t.Errorf("the log says %s", text)
+	}
 }

@@ -104,7 +104,7 @@ func (a *Arena) Name() string { return a.name }
 // Bytes is the arena's memory.
 func (a *Arena) Bytes() []byte { return a.mem }
 
-// Register gives dev local access. A second call for the same device does nothing.
+// Register gives dev local access, for RDMA READs too. A second call for the same device does nothing.
 func (a *Arena) Register(dev rdma.Device) error {
 	if a.closed {
 		return fmt.Errorf("ioctx: arena %s: %w", a.name, ErrClosed)
@@ -112,7 +112,7 @@ func (a *Arena) Register(dev rdma.Device) error {
 	if a.region(dev) != nil {
 		return nil
 	}
-	region, err := dev.Register(a.mem, 0)
+	region, err := dev.Register(a.mem, rdma.ReadSink)
 	if err != nil {
 		return fmt.Errorf("ioctx: arena %s cannot be registered with %s: %w", a.name, dev.Name(), err)
 	}

@@ -12,7 +12,7 @@ type MADDevice interface {
 	Device
 	// OpenMAD registers for a management class on a port. It returns an error that wraps ErrInUse if requests of the class
 	// with one of the methods already go to somebody else, in this process or another one; ErrInvalid if the device has
-	// no such port. Any number of MADPorts with no methods can be open.
+	// no such port; ErrUnsupported if it is one that has no datagrams after all, as with iWARP. Any number of MADPorts with no methods can be open.
 	OpenMAD(port int, cfg MADConfig) (MADPort, error)
 }
 

@@ -54,6 +54,10 @@ type DeviceAttr struct {
 	MaxReads int
 	// MaxMessage is the longest message, in bytes.
 	MaxMessage uint32
+	// IWARP tells that the device's transport is iWARP, over TCP. Its SENDs and WRITEs complete when they are on their way, and may have
+	// succeeded though the peer refuses them; a SEND that meets no receive ends the connection; ends of a connection do not know the
+	// other's number or GID, or a path MTU; and there are no management datagrams.
+	IWARP bool
 }
 
 // Port is a snapshot of one port of a device.
@@ -180,6 +184,7 @@ type QP interface {
 	PostRecv(work []Work) (n int, err error)
 	// Accept answers req with this QP. It returns at once; EventEstablished, or an error event
 	// follows through Poll. private goes into the reply (RDMA/CM: up to 196 bytes) and is copied.
+	// On iWARP what this side sends waits until the first message of the other has come (RFC 5044, 7.1.2).
 	Accept(req ConnRequest, private []byte) error
 	// Connect starts a connection and returns at once; EventEstablished (its Data is the private
 	// data of the reply), EventRejected or EventFailed follows through Poll.
@@ -284,11 +289,22 @@ const (
 // Access is what a Region permits. Local read and local write are always permitted.
 type Access uint8
 
-// Access rights of the remote side.
+// Access rights of the remote side, and what the region is used for.
 const (
 	RemoteRead Access = 1 << iota
 	RemoteWrite
+	// ReadSink has to be asked for where OpRead is to put data. It is no right of the remote side but on iWARP, whose READ is answered by
+	// what is a write to the sink: there the region is remotely writable by whoever knows its key, which the peer that is read from is told.
+	ReadSink
+
+	allAccess = RemoteRead | RemoteWrite | ReadSink
 )
+
+// Valid tells whether a has no other bits than those of this package.
+func (a Access) Valid() bool { return a&^allAccess == 0 }
+
+// Remote is the part of a that the remote side is given on every transport.
+func (a Access) Remote() Access { return a & (RemoteRead | RemoteWrite) }
 
 // Region is registered memory.
 type Region interface {

@@ -1874,7 +1874,7 @@ type HcaPort struct {
 	Num   uint32                 `protobuf:"varint,1,opt,name=num,proto3" json:"num,omitempty"`
 	Guid  string                 `protobuf:"bytes,2,opt,name=guid,proto3" json:"guid,omitempty"`
 	State string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	// "InfiniBand" or "Ethernet".
+	// "InfiniBand" or "Ethernet", or "Ethernet, iWARP".
 	Link      string   `protobuf:"bytes,4,opt,name=link,proto3" json:"link,omitempty"`
 	Mtu       uint32   `protobuf:"varint,5,opt,name=mtu,proto3" json:"mtu,omitempty"`
 	Lid       uint32   `protobuf:"varint,6,opt,name=lid,proto3" json:"lid,omitempty"`

@@ -47,7 +47,7 @@ func newPath(t testing.TB, n int) *path {
 	must(x.qb.Accept(req, nil))
 	x.a.Poll(x.out[:])
 	x.b.Poll(x.out[:])
-	x.localM, err = a.Register(make([]byte, n), 0)
+	x.localM, err = a.Register(make([]byte, n), rdma.ReadSink)
 	must(err)
 	x.remote, err = b.Register(make([]byte, n), rdma.RemoteRead|rdma.RemoteWrite)
 	must(err)

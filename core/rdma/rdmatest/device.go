@@ -60,7 +60,7 @@ func (d *Device) Name() string { return d.cfg.Name }
 // Attr returns the configured limits.
 func (d *Device) Attr() rdma.DeviceAttr {
 	return rdma.DeviceAttr{NodeGUID: d.cfg.GUID, MaxSGE: d.cfg.MaxSGE, MaxQPWork: d.cfg.MaxQPWork,
-		MaxReads: 16, MaxMessage: d.cfg.MaxMessage}
+		MaxReads: 16, MaxMessage: d.cfg.MaxMessage, IWARP: d.cfg.IWARP}
 }
 
 // Ports lists the one port.
@@ -121,9 +121,11 @@ func (d *Device) Register(mem []byte, access rdma.Access) (rdma.Region, error) {
 		return nil, opError("register memory", d.cfg.Name, rdma.ErrClosed)
 	case len(mem) == 0:
 		return nil, opError("register no memory", d.cfg.Name, rdma.ErrInvalid)
+	case !access.Valid():
+		return nil, opError("register memory", d.cfg.Name, rdma.ErrInvalid)
 	}
 	r := &region{dev: d, mem: mem, access: access, addr: d.fabric.newVA(len(mem))}
-	if access != 0 {
+	if access.Remote() != 0 {
 		r.key = d.newKey()
 		d.byKey[r.key] = r
 	}

@@ -115,12 +115,15 @@ func (e *End) Send(work ...rdma.Work) {
 	}
 }
 
-// Receive posts receive buffers. All have to be taken.
+// Receive posts receive buffers and flushes, so that they are there for what is sent from now on. All have to be taken.
 func (e *End) Receive(work ...rdma.Work) {
 	e.Loop.tb.Helper()
 	var n int
 	var err error
-	e.Loop.Do(func() { n, err = e.QP.PostRecv(work) })
+	e.Loop.Do(func() {
+		n, err = e.QP.PostRecv(work)
+		e.Loop.cq.Flush()
+	})
 	if n != len(work) || err != nil {
 		e.Loop.tb.Fatalf("PostRecv took %d of %d: %v", n, len(work), err)
 	}

@@ -171,6 +171,28 @@ func TestChosenWorkFailsWithTheChosenStatus(t *testing.T) {
 	}
 }
 
+// Where a READ puts data has to be registered for that, as on iWARP.
+func TestAReadIntoAnotherRegionFails(t *testing.T) {
+	for _, access := range []rdma.Access{0, rdma.RemoteRead, rdma.RemoteWrite, rdma.ReadSink} {
+		inBubble(t, func(f fixture) {
+			a, b := f.pair()
+			src, dst := f.memory(f.b, 8, rdma.RemoteRead), f.memory(f.a, 8, access)
+			pattern(src.Bytes(), 1)
+			a.Send(remoteWork(1, rdma.OpRead, all(dst), src))
+			if access == rdma.ReadSink {
+				a.Done(rdma.OpRead, rdma.StatusOK)
+				return
+			}
+			a.Done(rdma.OpRead, rdma.StatusLocalProtection)
+			a.Event(rdma.EventDisconnected)
+			b.Event(rdma.EventDisconnected)
+			if firstDifference(dst.Bytes(), make([]byte, 8)) >= 0 {
+				t.Error("the data is there all the same")
+			}
+		})
+	}
+}
+
 func TestAChosenReceiveFails(t *testing.T) {
 	inBubble(t, func(f fixture) {
 		a, b := f.pair()

@@ -14,6 +14,9 @@ func (d *Device) OpenMAD(port int, cfg rdma.MADConfig) (rdma.MADPort, error) {
 	if port != 1 {
 		return nil, opError("register for datagrams", d.cfg.Name, rdma.ErrInvalid)
 	}
+	if d.cfg.IWARP {
+		return nil, opError("register for datagrams", d.cfg.Name, rdma.ErrUnsupported)
+	}
 	return d.mads.Open(cfg)
 }
 

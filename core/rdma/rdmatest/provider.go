@@ -21,6 +21,8 @@ type DeviceConfig struct {
 	GUID ib.GUID
 	// LID makes the port one of an InfiniBand subnet: datagrams reach it by LID as well as by GID, and so do connections by service id.
 	LID ib.LID
+	// IWARP makes it a device that says it is of iWARP: it takes no datagrams. In all else it is as it was.
+	IWARP bool
 	// GIDs is what the port's GID table begins with, before those that are made from the addresses.
 	GIDs []ib.GID
 	// SMLID is the subnet manager's.

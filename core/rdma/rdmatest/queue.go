@@ -67,3 +67,14 @@ func (s *slot) intact() bool {
 	}
 	return true
 }
+
+// isSink tells whether every region of the slot was registered for RDMA READs to put data there. This device is as strict about it as
+// one of iWARP.
+func (s *slot) isSink() bool {
+	for _, p := range s.sgl {
+		if p.r.access&rdma.ReadSink == 0 {
+			return false
+		}
+	}
+	return true
+}

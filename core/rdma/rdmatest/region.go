@@ -31,7 +31,7 @@ func (r *region) close() {
 	}
 	r.closed = true
 	delete(r.dev.regions, r)
-	if r.access != 0 {
+	if r.access.Remote() != 0 {
 		delete(r.dev.byKey, r.key)
 	}
 }

@@ -38,6 +38,8 @@ type Harness struct {
 	// TooLong is what the sender of a message learns that is longer than the receive it meets: StatusRemoteInvalid if 0. rxe has its own
 	// mind about it.
 	TooLong rdma.Status
+	// ReadsUnchecked tells that memory without the right to be read can be read: siw does not look.
+	ReadsUnchecked bool
 	// Datagrams is how many management datagrams are far more than a device keeps for a reader that is late: 20000 if 0.
 	Datagrams int
 	// Rounds is the length of the stress tests: 2000 if 0.
@@ -94,6 +96,17 @@ func newRig(t *testing.T, h Harness) *rig {
 	r.la = NewLoop(t, h.A, rdma.CQConfig{Depth: 4096})
 	r.lb = NewLoop(t, h.B, rdma.CQConfig{Depth: 4096})
 	return r
+}
+
+// iwarp tells that the transport is iWARP.
+func (r *rig) iwarp() bool { return r.A.Attr().IWARP }
+
+// skipOnIWARP ends a test of what iWARP has not.
+func (r *rig) skipOnIWARP(why string) {
+	r.Helper()
+	if r.iwarp() {
+		r.Skip("iWARP: " + why)
+	}
 }
 
 // must ends the test on an error.

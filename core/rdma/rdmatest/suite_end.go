@@ -69,6 +69,7 @@ func disconnectFlushes(r *rig) {
 }
 
 func disconnectFlushesWaiting(r *rig) {
+	r.skipOnIWARP("a message waits for nothing")
 	a, b := r.pair()
 	quiet := sendWork(2, nil)
 	quiet.Flags = 0
@@ -128,7 +129,7 @@ func everyWorkOnce(r *rig) {
 	for round := range 5 {
 		a, b := r.la.NewEnd(config()), r.lb.NewEnd(config())
 		r.joinAt(l, a, b)
-		local := r.memory(r.A, 2*r.MTU, 0)
+		local := r.memory(r.A, 2*r.MTU, rdma.ReadSink)
 		remote := r.memory(r.B, 2*r.MTU, rdma.RemoteRead|rdma.RemoteWrite)
 		for id := range uint64(10) {
 			b.Receive(recvWork(id, nil))
@@ -192,6 +193,7 @@ func postAfterDisconnected(r *rig) {
 // been polled. Loop fails the test if one comes.
 func closeIsSilent(r *rig) {
 	a, b := r.pair()
+	b.Receive(recvWork(5, nil))
 	r.la.Do(func() {
 		work := []rdma.Work{recvWork(1, nil), recvWork(2, nil)}
 		if _, err := a.QP.PostRecv(work); err != nil {
@@ -202,7 +204,6 @@ func closeIsSilent(r *rig) {
 		}
 		r.la.cq.Flush()
 	})
-	b.Receive(recvWork(5, nil))
 	b.Done(rdma.OpRecv, rdma.StatusOK)
 	a.Close()
 	for {
@@ -257,7 +258,7 @@ func closeInTraffic(r *rig) {
 	for range 10 {
 		a, b := r.la.NewEnd(config()), r.lb.NewEnd(config())
 		r.joinAt(l, a, b)
-		dst := r.memory(r.A, 64<<10, 0)
+		dst := r.memory(r.A, 64<<10, rdma.ReadSink)
 		a.Send(remoteWork(1, rdma.OpRead, all(dst), src), remoteWork(2, rdma.OpRead, all(dst), src))
 		a.Close()
 		clear(dst.Bytes())

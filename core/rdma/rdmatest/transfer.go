@@ -126,6 +126,10 @@ func (q *qp) write(s *slot) {
 
 func (q *qp) read(s *slot) {
 	if s.total > 0 {
+		if !s.isSink() {
+			q.fail(rdma.StatusLocalProtection)
+			return
+		}
 		mem, ok := q.peer.dev.remote(s.rkey, s.remoteAddr, s.total, rdma.RemoteRead)
 		if !ok {
 			q.fail(rdma.StatusRemoteAccess)

@@ -62,7 +62,7 @@ func TestRegionTableRefusesWhatIsNotThere(t *testing.T) {
 	if _, ok := d.regions.Writable(r.RKey(), r.Addr(), 1); ok {
 		t.Error("closed region found")
 	}
-	if _, err := d.Register(mem, 4); !errors.Is(err, rdma.ErrInvalid) {
+	if _, err := d.Register(mem, 8); !errors.Is(err, rdma.ErrInvalid) {
 		t.Errorf("unknown right: %v", err)
 	}
 }

@@ -97,11 +97,11 @@ func (d *Device) Register(mem []byte, access rdma.Access) (rdma.Region, error) {
 	if d.isClosed() {
 		return nil, d.fail("register", rdma.ErrClosed)
 	}
-	if access&^(rdma.RemoteRead|rdma.RemoteWrite) != 0 {
+	if !access.Valid() {
 		return nil, d.fail("register", rdma.ErrInvalid)
 	}
 	const pages = 0x0000_7FFF_FFFF_F000
-	r := &region{dev: d, mem: mem, access: access, base: random64() & pages}
+	r := &region{dev: d, mem: mem, access: access.Remote(), base: random64() & pages}
 	if err := d.regions.add(r); err != nil {
 		return nil, d.fail("register", err)
 	}

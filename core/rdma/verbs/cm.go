@@ -34,6 +34,9 @@ type manager struct {
 // sink takes the events of an id. handle is called in the manager's goroutine and must not block.
 type sink interface{ handle(ev *cmEvent) }
 
+// eventEstablished has a name that tests, which know no C, can use.
+const eventEstablished = C.RDMA_CM_EVENT_ESTABLISHED
+
 // cmEvent is an event.
 type cmEvent struct {
 	kind          C.int

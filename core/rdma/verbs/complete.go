@@ -66,6 +66,7 @@ func (q *qp) received(at uint32, status rdma.Status, n uint32) {
 	switch status {
 	case rdma.StatusOK:
 		q.communicates()
+		q.release()
 	default:
 		n = 0
 	}
@@ -75,25 +76,41 @@ func (q *qp) received(at uint32, status rdma.Status, n uint32) {
 	}
 }
 
-// sentUpTo completes the sends up to a place. Those before it that nobody asked about have succeeded, unless one failed before.
+// sentUpTo notes a completion of the send queue: that of the work at a place. What comes before it and nobody asked about has succeeded,
+// unless one failed before. That is not so of the READs of iWARP, as siw has them: a READ completes when its data is there, work after it
+// when it is on its way. So the device is asked about each of them, and what completes earlier waits for them here.
 func (q *qp) sentUpTo(at uint32, status rdma.Status) {
 	s := &q.c.sq
-	for s.done != s.handed {
-		i := uint32(s.done & s.mask)
-		e := &q.sends[i]
-		s.done++
-		if i == at {
-			if e.signaled || status != rdma.StatusOK {
-				q.cq.emit(q, rdma.Completion{ID: e.id, Op: e.op, Status: status})
+	last := s.done + (C.uint32_t(at)-s.done)&s.mask
+	if last-s.done >= s.handed-s.done {
+		return // the device is in disorder; the rest is flushed in the end
+	}
+	for i := s.done; i != last; i++ {
+		if e := &q.sends[i&s.mask]; !e.known && !(q.dev.iwarp && e.op == rdma.OpRead) {
+			e.known = true
+			if e.told = q.failed; q.failed {
+				e.status = rdma.StatusFlushed
 			}
-			break
-		}
-		if q.failed {
-			q.cq.emit(q, rdma.Completion{ID: e.id, Op: e.op, Status: rdma.StatusFlushed})
 		}
 	}
+	e := &q.sends[at]
+	e.known, e.status, e.told = true, status, e.signaled || status != rdma.StatusOK
+	q.tellInOrder()
 	if s.handed != s.tail && q.state < ending {
 		q.cq.touch(q)
+	}
+}
+
+// tellInOrder completes the oldest sends of which it is known what became of them.
+func (q *qp) tellInOrder() {
+	for s := &q.c.sq; s.done != s.handed; s.done++ {
+		e := &q.sends[s.done&s.mask]
+		if !e.known {
+			return
+		}
+		if e.told {
+			q.cq.emit(q, rdma.Completion{ID: e.id, Op: e.op, Status: e.status})
+		}
 	}
 }
 

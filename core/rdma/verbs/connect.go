@@ -7,11 +7,14 @@ import "C"
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gosrpt/gosrpt/core/ib"
 	"github.com/gosrpt/gosrpt/core/rdma"
@@ -116,9 +119,13 @@ func (q *qp) event(ev *cmEvent) {
 		q.step(resolving, q.request)
 	case C.RDMA_CM_EVENT_CONNECT_RESPONSE:
 		q.step(connecting, func() error { return q.replied(ev) })
-	case C.RDMA_CM_EVENT_ESTABLISHED:
-		if q.state == accepted {
+	case eventEstablished:
+		switch q.state {
+		case accepted:
 			q.established(nil)
+		case connecting: // iWARP has no reply of its own, and the device has made the queue pair ready
+			q.info.RemoteQPN = ev.qpn
+			q.established(ev.data)
 		}
 	case C.RDMA_CM_EVENT_REJECTED:
 		q.rejected(ev)
@@ -161,7 +168,13 @@ func (q *qp) request() error {
 	q.learn(&c)
 	q.state = connecting
 	data, n := privateData(q.private)
-	return call("connect", C.gv_cm_connect(q.id.ptr, C.uint32_t(q.num), q.dev.reads, q.dev.served, data, n))
+	err := call("connect", C.gv_cm_connect(q.id.ptr, C.uint32_t(q.num), q.dev.reads, q.dev.served, data, n))
+	if q.dev.iwarp && errors.Is(err, unix.ECONNREFUSED) { // by TCP, for nobody listens
+		q.depart(silently)
+		q.end(rdma.EventRejected, rdma.RejectInvalidService, nil)
+		return nil
+	}
+	return err
 }
 
 func (q *qp) replied(ev *cmEvent) error {
@@ -233,18 +246,37 @@ func (q *qp) rejected(ev *cmEvent) {
 		q.end(rdma.EventFailed, 0, nil)
 		return
 	}
-	// iWARP knows no reasons; the status is an error number there.
-	reason := rdma.RejectConsumer
-	if ev.status > 0 {
-		reason = rdma.RejectReason(ev.status)
+	q.end(rdma.EventRejected, reasonOf(ev.status), ev.data)
+}
+
+// reasonOf is the reason of a rejection. iWARP knows none; the status is an error number there.
+func reasonOf(status int) rdma.RejectReason {
+	if status > 0 {
+		return rdma.RejectReason(status)
 	}
-	q.end(rdma.EventRejected, reason, ev.data)
+	return rdma.RejectConsumer
+}
+
+// boolean is one of C.
+func boolean(b bool) C.int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // communicates: the peer has sent, so it has got our reply, whatever became of its confirmation.
 func (q *qp) communicates() {
 	if q.state == accepted && q.id != nil {
 		_ = q.id.m.commEst(q.id) // the event follows; what has come to nothing meanwhile ends by another
+	}
+}
+
+// release hands over the sends that were held until the peer had sent.
+func (q *qp) release() {
+	if q.c.hold != 0 {
+		q.c.hold = 0
+		q.cq.touch(q)
 	}
 }
 
@@ -288,6 +320,8 @@ func (q *qp) accept(r *request, private []byte) error {
 		return gone(err)
 	}
 	q.id.sendTo(q)
+	q.cq.Flush() // receives are there before the peer sends, which on iWARP does not try again
+	q.c.hold = boolean(q.dev.iwarp)
 	data, n := privateData(private)
 	return gone(call("accept", C.gv_cm_accept(q.id.ptr, C.uint32_t(q.num), reads, served, data, n)))
 }

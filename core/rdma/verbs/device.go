@@ -112,6 +112,7 @@ func (d *Device) learn(guid ib.GUID) error {
 	d.reads, d.served = C.uint8_t(min(int(a.max_qp_init_rd_atom), most)), C.uint8_t(min(int(a.max_qp_rd_atom), most))
 	d.attr = rdma.DeviceAttr{
 		NodeGUID: guid, MaxSGE: sge, MaxQPWork: int(a.max_qp_wr), MaxReads: int(min(d.reads, d.served)), MaxMessage: uint32(port.max_msg_sz),
+		IWARP: d.iwarp,
 	}
 	return nil
 }

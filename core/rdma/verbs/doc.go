@@ -57,4 +57,15 @@
 //
 // The device chooses the keys of regions: they are as predictable as its driver makes them, and so the target
 // registers nothing for remote access.
+//
+// # iWARP
+//
+// The exception to that is iWARP, whose READ is answered by what is a write: regions with rdma.ReadSink are remotely writable there, in
+// all connections of the device, for whoever has or guesses their key. (siw does not even look for the right to be read.)
+//
+// The kernel makes the queue pair ready itself, and the active side is told that it is established, with the data of the reply. The
+// accepting side must not send before the active one has (RFC 5044, 7.1.2): its work is held until the first message came. A message
+// that finds no receive ends the connection, so receives are handed over before the reply goes. Connecting over siw waits for TCP's
+// handshake in the owner's call. There are no reasons of rejections, no partitions, no GIDs of peers and no management datagrams; a
+// connection that TCP refuses is one to an invalid service.
 package verbs

@@ -198,7 +198,7 @@ func (b *binding) lost() {
 // offer queues a request; false if there is no room.
 func (l *listener) offer(ev *cmEvent, info rdma.ConnInfo) bool {
 	info.RemoteQPN = ev.qpn
-	r := &request{dev: l.dev, id: ev.request, info: info, private: ev.data, reads: ev.reads, served: ev.served}
+	r := &request{dev: l.dev, id: ev.request, info: info, private: l.dev.requestData(ev.data), reads: ev.reads, served: ev.served}
 	l.dev.mu.Lock()
 	defer l.dev.mu.Unlock()
 	if l.dev.closed || len(l.queue) == cap(l.queue) {
@@ -209,6 +209,16 @@ func (l *listener) offer(ev *cmEvent, info rdma.ConnInfo) bool {
 	r.timer = time.AfterFunc(l.dev.cfg.RequestPatience, r.drop)
 	l.queue <- r // nobody else fills it
 	return true
+}
+
+// requestData is the private data of a request in the room that it has with IP addressing. MPA says how long it is; all else has it padded.
+func (d *Device) requestData(b []byte) []byte {
+	if !d.iwarp || len(b) == privateIP {
+		return b
+	}
+	room := make([]byte, privateIP)
+	copy(room, b)
+	return room
 }
 
 func (l *listener) Service() rdma.Service { return l.svc }

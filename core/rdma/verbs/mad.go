@@ -47,6 +47,9 @@ func (d *Device) OpenMAD(port int, cfg rdma.MADConfig) (rdma.MADPort, error) {
 	if d.shut.Load() || d.gone.Load() {
 		return nil, d.fail(op, rdma.ErrClosed)
 	}
+	if d.iwarp {
+		return nil, d.fail(op, rdma.ErrUnsupported)
+	}
 	open, err := d.register(port, cfg)
 	if err != nil {
 		return nil, err

@@ -65,11 +65,13 @@ type qp struct {
 	final rdma.Completion
 }
 
-// sent is what is kept of a Work of the send queue.
+// sent is what is kept of a Work of the send queue, and once it is known what became of it, that and whether it is told.
 type sent struct {
-	id       uint64
-	op       rdma.Op
-	signaled bool
+	id          uint64
+	op          rdma.Op
+	signaled    bool
+	known, told bool
+	status      rdma.Status
 }
 
 // opcodes are those of C for the operations of the send queue.
@@ -160,7 +162,7 @@ func (q *qp) takeSend(w *rdma.Work) error {
 	wr.opcode, wr.flags = opcodes[w.Op], 0
 	wr.remote, wr.rkey = C.uint64_t(w.RemoteAddr), C.uint32_t(w.RKey)
 	q.quiet++
-	if w.Flags&rdma.Signaled != 0 || q.quiet >= q.every {
+	if w.Flags&rdma.Signaled != 0 || q.quiet >= q.every || w.Op == rdma.OpRead && q.dev.iwarp {
 		wr.flags = C.IBV_SEND_SIGNALED
 		q.quiet = 0
 	}
@@ -170,7 +172,7 @@ func (q *qp) takeSend(w *rdma.Work) error {
 	if w.Op != rdma.OpRead && total > 0 && total <= uint64(q.c.max_inline) {
 		wr.flags |= C.IBV_SEND_INLINE
 	}
-	q.sends[at] = sent{w.ID, w.Op, w.Flags&rdma.Signaled != 0}
+	q.sends[at] = sent{id: w.ID, op: w.Op, signaled: w.Flags&rdma.Signaled != 0}
 	s.tail++
 	switch q.state {
 	case connected:
@@ -208,6 +210,10 @@ func (q *qp) takeRecv(w *rdma.Work) error {
 	at := s.tail & s.mask
 	if _, ok := q.elements(w.SGL, s, q.recvSGEs, &q.recvWRs[at]); !ok {
 		return rdma.ErrInvalid
+	}
+	if wr := &q.recvWRs[at]; wr.nsge == 0 && q.dev.iwarp { // libsiw refuses a receive that has no elements
+		q.recvSGEs[uint64(at)*uint64(s.max_sge)] = C.struct_ibv_sge{}
+		wr.nsge = 1
 	}
 	q.recvs[at] = w.ID
 	s.tail++

@@ -30,13 +30,13 @@ func (r *region) Bytes() []byte { return r.mem }
 func (r *region) Addr() uint64  { return r.base }
 func (r *region) RKey() uint32  { return r.rkey }
 
-// rights are those of a registration.
+// rights are those of a registration: the sink of an RDMA READ is remotely writable on iWARP, and there alone.
 func (d *Device) rights(access rdma.Access) C.int {
 	rights := C.int(C.IBV_ACCESS_LOCAL_WRITE)
 	if access&rdma.RemoteRead != 0 {
 		rights |= C.IBV_ACCESS_REMOTE_READ
 	}
-	if access&rdma.RemoteWrite != 0 || d.iwarp {
+	if access&rdma.RemoteWrite != 0 || access&rdma.ReadSink != 0 && d.iwarp {
 		rights |= C.IBV_ACCESS_REMOTE_WRITE
 	}
 	return rights
@@ -44,7 +44,7 @@ func (d *Device) rights(access rdma.Access) C.int {
 
 // Register makes mem accessible.
 func (d *Device) Register(mem []byte, access rdma.Access) (rdma.Region, error) {
-	if access&^(rdma.RemoteRead|rdma.RemoteWrite) != 0 {
+	if !access.Valid() {
 		return nil, d.fail("register", rdma.ErrInvalid)
 	}
 	d.mu.Lock()

@@ -155,7 +155,7 @@ int gv_cq_turn(struct gv_cq *c, int n, int room)
 		struct gv_qp *q = c->dirty[i];
 		if (!q->err)
 			q->err = hand_receives(q);
-		if (!q->err)
+		if (!q->err && !q->hold)
 			q->err = hand_sends(q);
 	}
 	if (room <= 0)

@@ -37,6 +37,7 @@ struct gv_qp {
 	uint64_t tag; // upper half of every wr_id
 	struct gv_queue sq, rq;
 	uint32_t max_inline;
+	int hold; // nothing is sent: on iWARP the accepting side may not before the other has (RFC 5044, 7.1.2); written by Go
 	int err; // why the hardware took no more, an errno
 };
 

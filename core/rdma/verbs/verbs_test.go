@@ -94,7 +94,7 @@ func connect(t *testing.T) *connection {
 	devB := deviceAt(t, p, addrB)
 	c.la = rdmatest.NewLoop(t, c.devA, rdma.CQConfig{Depth: 512})
 	c.lb = rdmatest.NewLoop(t, devB, rdma.CQConfig{Depth: 512})
-	cfg := rdma.QPConfig{SendDepth: 64, RecvDepth: 64, MaxSGE: 2}
+	cfg := rdma.QPConfig{SendDepth: 64, RecvDepth: 64, MaxSGE: 1}
 	c.a, c.b = c.la.NewEnd(cfg), c.lb.NewEnd(cfg)
 	svc := rdma.Service{Addr: netip.AddrPortFrom(addrB, 7100)}
 	l, err := devB.Listen(svc)

@@ -51,7 +51,7 @@ func (t *Target) login(req rdma.ConnRequest) {
 // admit takes a login through its checks, cheap ones first, and accepts it.
 func (t *Target) admit(ctx context.Context, req rdma.ConnRequest, r *srp.LoginReq) refusal {
 	if _, reason, ok := channel.CheckLogin(r, &t.planned.Load().policy, 0); !ok {
-		return refusal{reason, fmt.Errorf("%v", reason)}
+		return refusal{reason, because(r, reason)}
 	}
 	revision := t.revision.Load()
 	grant, why := t.authorize(ctx, req, r)
@@ -69,6 +69,14 @@ func (t *Target) admit(ctx context.Context, req rdma.ConnRequest, r *srp.LoginRe
 		t.ask([]srp.PortID{r.Initiator})
 	}
 	return why
+}
+
+// because tells why a login is refused: in the reason's words, and where those say too little in others.
+func because(r *srp.LoginReq, reason srp.RejReason) error {
+	if reason == srp.RejNexus && r.Initiator.IsZero() {
+		return errors.New("the initiator's port id is zero, as ib_srp's is over iWARP by siw: give it an initiator_ext")
+	}
+	return fmt.Errorf("%v", reason)
 }
 
 func (t *Target) authorize(ctx context.Context, req rdma.ConnRequest, r *srp.LoginReq) (Grant, refusal) {

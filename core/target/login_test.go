@@ -167,6 +167,18 @@ func TestRefusedLoginSaysWhyAndLeavesNothing(t *testing.T) {
 	}
 }
 
+// The port id of ib_srp over siw is zero, unless somebody gives it another.
+func TestLoginWithoutAPortIDIsToldWhatIsMissing(t *testing.T) {
+	leaktest.Check(t)
+	g := newRig(t)
+	r := request()
+	r.Initiator = srp.PortID{}
+	if rej := g.knocker(g.peer).refused(r.AppendRDMA(nil)); rej.Reason != srp.RejNexus {
+		t.Errorf("%+v", rej)
+	}
+	g.waitFor("the log has the cause", func() bool { return strings.Contains(g.log.String(), "give it an initiator_ext") })
+}
+
 func TestLoginBoundsThatAreAccepted(t *testing.T) {
 	leaktest.Check(t)
 	g := newRig(t)

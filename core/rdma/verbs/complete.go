@@ -101,13 +101,17 @@ func (q *qp) sentUpTo(at uint32, status rdma.Status) {
 	}
 }
 
-// tellInOrder completes the oldest sends of which it is known what became of them.
+// tellInOrder completes the oldest sends of which it is known what became of them. After one that failed none has succeeded.
 func (q *qp) tellInOrder() {
 	for s := &q.c.sq; s.done != s.handed; s.done++ {
 		e := &q.sends[s.done&s.mask]
 		if !e.known {
 			return
 		}
+		if q.broken && e.status == rdma.StatusOK {
+			e.status, e.told = rdma.StatusFlushed, true
+		}
+		q.broken = q.broken || e.status != rdma.StatusOK
 		if e.told {
 			q.cq.emit(q, rdma.Completion{ID: e.id, Op: e.op, Status: e.status})
 		}

@@ -55,6 +55,7 @@ type qp struct {
 	// quiet counts the work since the last that the device was asked to tell of; it is asked at least every so often.
 	quiet, every uint32
 	failed       bool // the device has reported a failure
+	broken       bool // a send that failed has been told of
 	errFull      error
 
 	id       *cmID

@@ -194,6 +194,7 @@ func workMayBeReused(r *rig) {
 		}
 		w[0].SGL[0] = rdma.SGE{}
 		w[0] = rdma.Work{}
+		r.lb.cq.Flush()
 	})
 	r.la.Do(func() {
 		w := []rdma.Work{sendWork(2, all(src))}

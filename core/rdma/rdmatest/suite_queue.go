@@ -83,6 +83,7 @@ func (r *rig) receivesUntilFull(a, b *End, post func([]rdma.Work) (int, error)) 
 	var taken uint64
 	r.lb.Do(func() {
 		taken = r.fill(post, func(id uint64) rdma.Work { return recvWork(id, nil) })
+		r.lb.cq.Flush()
 	})
 	if taken < 10 {
 		r.Errorf("%d taken, want 10 or more", taken)

@@ -44,7 +44,10 @@ func (s *shared) post(bufs ...int) {
 	s.r.Helper()
 	var n int
 	var err error
-	s.r.lb.Do(func() { n, err = s.postHere(bufs...) })
+	s.r.lb.Do(func() {
+		n, err = s.postHere(bufs...)
+		s.r.lb.cq.Flush()
+	})
 	if n != len(bufs) || err != nil {
 		s.r.Fatalf("PostRecv took %d of %d: %v", n, len(bufs), err)
 	}

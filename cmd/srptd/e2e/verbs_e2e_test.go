@@ -31,6 +31,20 @@ var verbsPlaces = []struct {
 // everyPlace asks for each job in each place, which takes long; without, a job has one of its own, or none.
 var everyPlace = os.Getenv("GOSRPT_E2E_PLACES") == "all"
 
+// The suite runs on two devices; everyPlace adds one device, and IPv6.
+func TestVerbsOverIWARP(t *testing.T) {
+	promises := []string{
+		"device_is_shown_as_iwarp", "login_without_a_name_is_refused", "logs_in", "reads_what_was_written", "file_holds_the_same_bytes", "logs_out", "target_freed_the_session",
+		"srptd_ends_when_asked", "suite_on_two_devices", "nothing_is_left",
+	}
+	env := map[string]string{"SUITE": os.Getenv("GOSRPT_E2E_SUITE")}
+	if everyPlace {
+		env["PLACES"] = "all"
+		promises = append(promises, "suite_on_one_device", "suite_over_ipv6")
+	}
+	runTarget(t, Job{Script: "iwarp", Limit: 20 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Env: env, Promises: promises})
+}
+
 // inPlaces runs a job in a place, or in all.
 func inPlaces(t *testing.T, usual string, job Job) {
 	for _, p := range verbsPlaces {

@@ -12,8 +12,8 @@ initiator_load() {
 	until_true 10 initiator_ready
 }
 
-# initiator_ready [RXE]: ib_srp has taken up the device.
-initiator_ready() { [ -e "/sys/class/infiniband_srp/srp-${1:-rxe0}-1/add_target" ]; }
+# initiator_ready [DEVICE]: ib_srp has taken it up, without one that of RXE, or rxe0.
+initiator_ready() { [ -e "/sys/class/infiniband_srp/srp-${1:-${RXE:-rxe0}}-1/add_target" ]; }
 
 # login [DEST [OPTIONS]]: DEST is an address as ib_srp wants it; OPTIONS as "a=1,b=2". It returns when there is a disk.
 login() {

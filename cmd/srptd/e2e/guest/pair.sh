@@ -48,3 +48,12 @@ pair_rxe() {
 }
 
 pair_has_gid() { grep -q "$2" /sys/class/infiniband/$1/ports/1/gids/* 2>/dev/null; }
+
+# pair_siw: siw0 and siw1, whose only GID is the interface's hardware address.
+pair_siw() {
+	modprobe -a siw ib_uverbs rdma_ucm
+	rdma link add siw0 type siw netdev v0
+	rdma link add siw1 type siw netdev v1
+	until_true 10 pair_has_gid siw0 "${V0_MAC:0:2}${V0_MAC:3:2}"
+	until_true 10 pair_has_gid siw1 "${V1_MAC:0:2}${V1_MAC:3:2}"
+}

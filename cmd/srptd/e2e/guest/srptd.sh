@@ -8,7 +8,7 @@ SRPTD_LOG=/job/out/srptd.log
 ctl() { srptctl --socket $SRPTD_SOCKET "$@"; }
 
 # PROVIDER is the RDMA provider. With roce the target is in a namespace of its own. With verbs it is in the kernel's rxe's namespace, on
-# rxe1; with SAME_DEVICE set on rxe0, the initiator's.
+# rxe1, or with KIND=siw on siw1; with SAME_DEVICE set on rxe0, the initiator's.
 PROVIDER=${PROVIDER:-roce}
 SRPTD=srptd
 [ $PROVIDER = roce ] || SRPTD=srptd-$PROVIDER
@@ -22,7 +22,7 @@ fabric_up() {
 		;;
 	verbs)
 		setup pair_up "${MTU:-4200}"
-		setup pair_rxe
+		setup pair_${KIND:-rxe}
 		IN_NAMESPACE=
 		SRC=$V0_IP4
 		if [ -n "${SAME_DEVICE:-}" ]; then
@@ -81,7 +81,7 @@ listen_addresses() {
 # srptd_launch: only starts it. Its exit status will be in /run/srptd.status.
 srptd_launch() {
 	rm -f /run/srptd.status
-	setsid $IN_NAMESPACE sh -c "ulimit -c unlimited
+	setsid $IN_NAMESPACE sh -c "ulimit -c unlimited; ulimit -l unlimited
 		srptd --config $SRPTD_CONFIG >>$SRPTD_LOG 2>&1 &
 		echo \$! >/run/srptd.pid
 		wait \$!

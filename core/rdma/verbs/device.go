@@ -41,6 +41,7 @@ type Device struct {
 	maxCQ         int
 	vectors       int
 	ctx           *C.struct_ibv_context
+	cover         *C.struct_ibv_cq // see coverKey
 	pd            *C.struct_ibv_pd
 	async         *reader
 	counts        counters
@@ -114,7 +115,7 @@ func (d *Device) learn(guid ib.GUID) error {
 		NodeGUID: guid, MaxSGE: sge, MaxQPWork: int(a.max_qp_wr), MaxReads: int(min(d.reads, d.served)), MaxMessage: uint32(port.max_msg_sz),
 		IWARP: d.iwarp,
 	}
-	return nil
+	return d.coverKey(a.vendor_id)
 }
 
 func (d *Device) portAttr(num int) (a C.struct_ibv_port_attr, err error) {
@@ -298,10 +299,13 @@ func (d *Device) free() error {
 	if d.pd != nil {
 		errs = append(errs, call("deallocate protection domain", C.ibv_dealloc_pd(d.pd)))
 	}
+	if d.cover != nil {
+		errs = append(errs, call("destroy completion queue", C.ibv_destroy_cq(d.cover)))
+	}
 	if C.ibv_close_device(d.ctx) != 0 {
 		errs = append(errs, errors.New("close device"))
 	}
-	d.pd, d.ctx = nil, nil
+	d.pd, d.cover, d.ctx = nil, nil, nil
 	return errors.Join(errs...)
 }
 

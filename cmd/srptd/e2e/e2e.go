@@ -9,11 +9,11 @@
 // first use and kept in GOSRPT_CACHE (package lab). GOSRPT_E2E_BIN is a directory of static programs to test instead of those
 // of the source tree. GOSRPT_E2E_SOAK=10m is how long the lossless link is loaded, GOSRPT_E2E_KILLS=100 how often a plugin is
 // killed, GOSRPT_E2E_CYCLES=200 how often something happens to an interface, GOSRPT_E2E_REMOVALS=50 how often an RDMA device is
-// pulled out, GOSRPT_E2E_PLACES=all that srptd on verbs is tried on the initiator's device and on another one, GOSRPT_E2E_MATRIX=all
-// that every choice of the initiator's options is, with two hundred logins in a row. BLKTESTS=DIR is a checkout of the blktests suite,
-// whose SRP tests are skipped without; BLKTESTS_RUN="001 016" chooses some of them, BLKTESTS_TARGET=kernel runs them against ib_srpt,
-// and BLKTESTS_SHIFT=0 in real time instead of on a clock that counts instructions. With -artifacts -outputdir DIR the job directories
-// are kept: logs, the kernel's messages and a trace of every check.
+// pulled out, GOSRPT_E2E_PLACES=all that srptd on verbs is tried on the initiator's device and on another one, and iWARP on one and two,
+// GOSRPT_E2E_MATRIX=all that every choice of the initiator's options is, with two hundred logins in a row. BLKTESTS=DIR is a checkout of
+// the blktests suite, whose SRP tests are skipped without; BLKTESTS_RUN="001 016" chooses some of them, BLKTESTS_TARGET=kernel runs them
+// against ib_srpt, and BLKTESTS_SHIFT=0 in real time instead of on a clock that counts instructions. With -artifacts -outputdir DIR the
+// job directories are kept: logs, the kernel's messages and a trace of every check.
 package e2e
 
 import (

@@ -179,6 +179,7 @@ func (q *qp) replied(ev *cmEvent) error {
 
 // ready takes the queue pair to the state in which it sends, and notes what the path is.
 func (q *qp) ready(reads, served C.uint8_t, c *C.struct_gv_conn) error {
+	q.take()
 	if err := call("make queue pair ready", C.gv_cm_ready(q.id.ptr, q.c, reads, served, rnrTimer, c)); err != nil {
 		return err
 	}

@@ -40,8 +40,19 @@ struct gv_qp {
 	int err; // why the hardware took no more, an errno
 };
 
-#define GV_RECV 0x80000000u // in a wr_id: of the receive queue
-#define GV_BATCH 128        // completions fetched at once
+// gv_srq is a shared receive queue. Its work requests may complete in any order, so they lie in places of Go's choice: order says in
+// which, by the counter of the queue.
+struct gv_srq {
+	struct ibv_srq *srq;
+	uint64_t tag; // upper half of every wr_id
+	struct gv_queue q;
+	uint32_t *order;
+};
+
+#define GV_RECV 0x80000000u   // in a wr_id: of a receive queue
+#define GV_SHARED 0x40000000u // and that is a shared one
+#define GV_PLACE 0x3fffffffu  // in a wr_id: the place in the ring
+#define GV_BATCH 128          // completions fetched at once
 
 // gv_cq is a completion queue.
 struct gv_cq {
@@ -79,7 +90,7 @@ struct gv_path {
 struct gv_async {
 	int type;
 	int port;
-	uint64_t handle; // of the queue pair or completion queue
+	uint64_t handle; // of the queue pair, completion queue or shared receive queue
 };
 
 // Unless said otherwise these return 0 or an errno.
@@ -93,7 +104,16 @@ int gv_cq_turn(struct gv_cq *c, int n, int room);
 // gv_cq_arm asks for an event at the next completion, and returns how many there are already, fetched. If rung it silences the bell.
 int gv_cq_arm(struct gv_cq *c, int rung);
 
-int gv_qp_create(struct ibv_pd *pd, struct gv_cq *c, uint64_t handle, uint32_t send, uint32_t recv, uint32_t sge, struct gv_qp **out);
+// gv_srq_create returns EINVAL if the device has less than what is asked for.
+int gv_srq_create(struct ibv_pd *pd, uint64_t handle, uint32_t depth, uint32_t sge, struct gv_srq **out);
+// gv_srq_turn hands over what there is. The hardware has room for all of it.
+int gv_srq_turn(struct gv_srq *s);
+int gv_srq_destroy(struct gv_srq *s);
+void gv_srq_free(struct gv_srq *s);
+
+// gv_qp_create makes a queue pair, which takes its receives from srq unless that is NULL.
+int gv_qp_create(struct ibv_pd *pd, struct gv_cq *c, struct gv_srq *srq, uint64_t handle, uint32_t send, uint32_t recv, uint32_t sge,
+		 struct gv_qp **out);
 // gv_qp_destroy destroys the queue pair; its queues stay.
 int gv_qp_destroy(struct gv_qp *q);
 void gv_qp_free(struct gv_qp *q);

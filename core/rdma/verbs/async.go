@@ -35,6 +35,12 @@ type asyncEvent struct {
 // eventCommEst says that the first message has come in on a queue pair before the connection manager knew that the connection stands.
 const eventCommEst = C.IBV_EVENT_COMM_EST
 
+// Events of shared receive queues: one has failed, and a queue pair in error takes no more from one.
+const (
+	eventSRQError = C.IBV_EVENT_SRQ_ERR
+	eventSpent    = C.IBV_EVENT_QP_LAST_WQE_REACHED
+)
+
 // cutOff is the end of the events.
 func (d *Device) cutOff() error {
 	if !d.shut.Load() {
@@ -60,10 +66,10 @@ func (d *Device) handleAsync(ev asyncEvent) {
 	case C.IBV_EVENT_CQ_ERR:
 		d.log.Error("a completion queue has failed: its connections end", "device", d.name)
 		d.tellCQ(ev.handle)
-	case C.IBV_EVENT_SRQ_ERR:
+	case eventSRQError:
 		d.log.Error("a shared receive queue has failed: its connections end", "device", d.name)
 		d.tellSRQ(ev.handle)
-	case C.IBV_EVENT_QP_LAST_WQE_REACHED:
+	case eventSpent:
 		d.tellQP(ev.handle, noteSpent)
 	case C.IBV_EVENT_SQ_DRAINED, C.IBV_EVENT_PATH_MIG, C.IBV_EVENT_SRQ_LIMIT_REACHED:
 	default:

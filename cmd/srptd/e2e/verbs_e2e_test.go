@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"maps"
 	"os"
 	"strconv"
 	"testing"
@@ -35,7 +36,10 @@ var everyPlace = os.Getenv("GOSRPT_E2E_PLACES") == "all"
 func inPlaces(t *testing.T, usual string, job Job) {
 	for _, p := range verbsPlaces {
 		if everyPlace || p.name == usual {
-			job.Env = p.env
+			env := maps.Clone(p.env)
+			maps.Copy(env, job.Env)
+			job := job
+			job.Env = env
 			t.Run(p.name, func(t *testing.T) { runTarget(t, job) })
 		}
 	}
@@ -49,9 +53,19 @@ func TestVerbsFileSystemsSurviveLogoutAndLogin(t *testing.T) {
 		Job{Script: "filesystems", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: filesystemPromises})
 }
 
+// On verbs the channels share receives; on roce, by TestEveryBlockSizeAndDepthReadsBackWhatWasWritten, each has its own.
 func TestVerbsEveryBlockSizeAndDepthReadsBackWhatWasWritten(t *testing.T) {
-	inPlaces(t, "OnAnotherDevice",
-		Job{Script: "verify", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: verifyPromises()})
+	inPlaces(t, "OnAnotherDevice", Job{
+		Script: "verify", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Env: map[string]string{"LOGIN_LIMITS": sharedReceives},
+		Promises: append(verifyPromises(), "receives_are_shared"),
+	})
+}
+
+func TestVerbsResetsAndLogoutsLoseNothing(t *testing.T) {
+	if !everyPlace {
+		t.Skip("GOSRPT_E2E_PLACES=all asks for it")
+	}
+	inPlaces(t, "", resetsJob("receives_are_shared"))
 }
 
 func TestVerbsAnswersDiscoveryUnlessTheKernelsTargetDoes(t *testing.T) {

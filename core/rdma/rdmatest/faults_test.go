@@ -204,6 +204,27 @@ func TestBreakEndsOneConnectionOnBothEnds(t *testing.T) {
 	})
 }
 
+func TestBreakSRQsEndsWhoSharesAndNobodyElse(t *testing.T) {
+	inBubble(t, func(f fixture) {
+		s := f.newShared(4, 8)
+		s.post(0, 1)
+		a, b := s.pair()
+		c, d := f.pair()
+		f.b.BreakSRQs()
+		a.Event(rdma.EventDisconnected)
+		b.Event(rdma.EventDisconnected)
+		f.exchange(c, d)
+		f.lb.Do(func() {
+			if n, err := s.postHere(2, 3); n != 0 || !errors.Is(err, rdma.ErrBroken) {
+				t.Errorf("%d taken with %v, want ErrBroken", n, err)
+			}
+			if _, err := f.lb.cq.NewQP(rdma.QPConfig{SendDepth: 1, SRQ: s.srq}); !errors.Is(err, rdma.ErrBroken) {
+				t.Errorf("a queue pair on it: %v, want ErrBroken", err)
+			}
+		})
+	})
+}
+
 func TestAVanishedPeerIsNoticedByWorkAlone(t *testing.T) {
 	inBubble(t, func(f fixture) {
 		a, b := f.pair()

@@ -57,7 +57,7 @@
 // queue pair that was there to have completed a later receive, or to have gone; until then there is one receive less, and while all are lost
 // there is none. A device whose receives come out of order is not believed: what it loses stays lost.
 //
-// A shared queue that fails (IBV_EVENT_SRQ_ERR) ends its queue pairs and answers ErrGone.
+// A shared queue that fails (IBV_EVENT_SRQ_ERR) ends its queue pairs and answers ErrBroken.
 //
 // # Removal
 //

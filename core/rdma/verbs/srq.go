@@ -106,7 +106,7 @@ func (c *cq) sharedOf(cfg *rdma.QPConfig) (*srq, error) {
 	case !ok || s.cq != c || s.closed:
 		return nil, rdma.ErrInvalid
 	case s.broken:
-		return nil, rdma.ErrGone
+		return nil, rdma.ErrBroken
 	}
 	cfg.RecvDepth = 0
 	return s, nil
@@ -138,7 +138,7 @@ func (s *srq) take(w *rdma.Work) error {
 	case s.closed:
 		return rdma.ErrClosed
 	case s.broken:
-		return rdma.ErrGone
+		return rdma.ErrBroken
 	case w.Op != rdma.OpRecv:
 		return rdma.ErrInvalid
 	case s.recvs.full():

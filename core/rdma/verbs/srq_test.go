@@ -239,11 +239,11 @@ func TestSharedQueueThatFailsEndsItsConnections(t *testing.T) {
 	if other.(*qp).state != idle {
 		t.Error("a queue pair without the shared queue ends, too")
 	}
-	if _, err := s.srq.PostRecv([]rdma.Work{{Op: rdma.OpRecv}}); !errors.Is(err, rdma.ErrGone) {
-		t.Errorf("post: %v, want ErrGone", err)
+	if _, err := s.srq.PostRecv([]rdma.Work{{Op: rdma.OpRecv}}); !errors.Is(err, rdma.ErrBroken) {
+		t.Errorf("post: %v, want ErrBroken", err)
 	}
-	if _, err := s.b.NewQP(rdma.QPConfig{SendDepth: 1, SRQ: s.srq}); !errors.Is(err, rdma.ErrGone) {
-		t.Errorf("a queue pair on it: %v, want ErrGone", err)
+	if _, err := s.b.NewQP(rdma.QPConfig{SendDepth: 1, SRQ: s.srq}); !errors.Is(err, rdma.ErrBroken) {
+		t.Errorf("a queue pair on it: %v, want ErrBroken", err)
 	}
 	s.close(other.(*qp))
 }

@@ -161,7 +161,7 @@ func (q *qp) request() error {
 	q.learn(&c)
 	q.state = connecting
 	data, n := privateData(q.private)
-	return call("connect", C.gv_cm_connect(q.id.ptr, C.uint32_t(q.num), q.dev.reads, q.dev.served, data, n))
+	return call("connect", C.gv_cm_connect(q.id.ptr, q.c, q.dev.reads, q.dev.served, data, n))
 }
 
 func (q *qp) replied(ev *cmEvent) error {
@@ -290,7 +290,7 @@ func (q *qp) accept(r *request, private []byte) error {
 	}
 	q.id.sendTo(q)
 	data, n := privateData(private)
-	return gone(call("accept", C.gv_cm_accept(q.id.ptr, C.uint32_t(q.num), reads, served, data, n)))
+	return gone(call("accept", C.gv_cm_accept(q.id.ptr, q.c, reads, served, data, n)))
 }
 
 // gone: what the connection manager refuses to go on with has been given up by the peer.

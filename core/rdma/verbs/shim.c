@@ -543,7 +543,7 @@ int gv_cm_ready(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t s
 	return ibv_modify_qp(q->qp, &a, mask);
 }
 
-static struct rdma_conn_param param(uint32_t qpn, uint8_t reads, uint8_t served, const void *data, uint8_t len)
+static struct rdma_conn_param param(const struct gv_qp *q, uint8_t reads, uint8_t served, const void *data, uint8_t len)
 {
 	struct rdma_conn_param p = {
 		.private_data = data,
@@ -553,24 +553,25 @@ static struct rdma_conn_param param(uint32_t qpn, uint8_t reads, uint8_t served,
 		.flow_control = 1,
 		.retry_count = 7,
 		.rnr_retry_count = 7,
-		.qp_num = qpn,
+		.srq = q->qp->srq != NULL,
+		.qp_num = q->qp->qp_num,
 	};
 
 	return p;
 }
 
-int gv_cm_connect(struct rdma_cm_id *id, uint32_t qpn, uint8_t reads, uint8_t served, const void *data, uint8_t len)
+int gv_cm_connect(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t served, const void *data, uint8_t len)
 {
-	struct rdma_conn_param p = param(qpn, reads, served, data, len);
+	struct rdma_conn_param p = param(q, reads, served, data, len);
 
 	return outcome(rdma_connect(id, &p));
 }
 
 int gv_cm_establish(struct rdma_cm_id *id) { return outcome(rdma_establish(id)); }
 
-int gv_cm_accept(struct rdma_cm_id *id, uint32_t qpn, uint8_t reads, uint8_t served, const void *data, uint8_t len)
+int gv_cm_accept(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t served, const void *data, uint8_t len)
 {
-	struct rdma_conn_param p = param(qpn, reads, served, data, len);
+	struct rdma_conn_param p = param(q, reads, served, data, len);
 
 	return outcome(rdma_accept(id, &p));
 }

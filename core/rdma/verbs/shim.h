@@ -144,9 +144,9 @@ int gv_cm_partition(struct rdma_cm_id *id, struct gv_conn *c);
 int gv_cm_init(struct rdma_cm_id *id, struct gv_qp *q, struct gv_conn *c);
 // gv_cm_ready takes it on to RTS. At most reads and served READs are outstanding, as requester and as responder.
 int gv_cm_ready(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t served, uint8_t rnr_timer, struct gv_conn *c);
-int gv_cm_connect(struct rdma_cm_id *id, uint32_t qpn, uint8_t reads, uint8_t served, const void *data, uint8_t len);
+int gv_cm_connect(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t served, const void *data, uint8_t len);
 int gv_cm_establish(struct rdma_cm_id *id);
-int gv_cm_accept(struct rdma_cm_id *id, uint32_t qpn, uint8_t reads, uint8_t served, const void *data, uint8_t len);
+int gv_cm_accept(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t served, const void *data, uint8_t len);
 int gv_cm_reject(struct rdma_cm_id *id, const void *data, uint8_t len);
 int gv_cm_disconnect(struct rdma_cm_id *id);
 int gv_cm_comm_est(struct rdma_cm_id *id);

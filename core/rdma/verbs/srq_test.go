@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,9 +24,14 @@ type sharing struct {
 	bs       []*qp
 	src, dst rdma.Region
 	out      []rdma.Completion // of B, not returned by next
+	events   bool              // next returns those, too
 }
 
-const sharedDepth = 4
+// sharedSize is the length of its receives.
+const (
+	sharedDepth = 4
+	sharedSize  = 8192
+)
 
 func share(t *testing.T, connections int) *sharing {
 	addrA, addrB, _ := addresses(t)
@@ -37,7 +43,11 @@ func share(t *testing.T, connections int) *sharing {
 		t.Fatal(err)
 	}
 	s.b, s.srq = s.lb.CQ().(*cq), q.(*srq)
-	s.src, s.dst = registered(t, devA), registered(t, devB)
+	s.src = registered(t, devA)
+	if s.dst, err = devB.Register(make([]byte, sharedDepth*sharedSize), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.dst.Close() })
 	l, err := devB.Listen(rdma.Service{Addr: netip.AddrPortFrom(addrB, 7100)})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +63,7 @@ func share(t *testing.T, connections int) *sharing {
 }
 
 func (s *sharing) connect(local netip.Addr, l rdma.Listener) {
-	a := s.la.NewEnd(rdma.QPConfig{SendDepth: 16, RecvDepth: 16})
+	a := s.la.NewEnd(rdma.QPConfig{SendDepth: 16, RecvDepth: 16, MaxSGE: 2})
 	b := s.lb.NewEnd(rdma.QPConfig{SendDepth: 16, RecvDepth: 16, SRQ: s.srq})
 	a.Connect(rdma.ConnectParams{Local: local, Remote: l.Service()})
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -68,11 +78,11 @@ func (s *sharing) connect(local netip.Addr, l rdma.Listener) {
 	s.a, s.bs = append(s.a, a), append(s.bs, b.QP.(*qp))
 }
 
-// post posts receives of 64 bytes.
+// post posts receives.
 func (s *sharing) post(ids ...uint64) {
 	s.t.Helper()
 	for _, id := range ids {
-		w := rdma.Work{ID: id, Op: rdma.OpRecv, SGL: []rdma.SGE{{Region: s.dst, Off: 64 * id, Len: 64}}}
+		w := rdma.Work{ID: id, Op: rdma.OpRecv, SGL: []rdma.SGE{{Region: s.dst, Off: sharedSize * id, Len: sharedSize}}}
 		if n, err := s.srq.PostRecv([]rdma.Work{w}); n != 1 {
 			s.t.Fatalf("post %d: %v", id, err)
 		}
@@ -83,12 +93,45 @@ func (s *sharing) post(ids ...uint64) {
 // send sends a message on a connection, and returns when it has arrived.
 func (s *sharing) send(i int) {
 	s.t.Helper()
-	w := rdma.Work{ID: 9, Op: rdma.OpSend, Flags: rdma.Signaled, SGL: []rdma.SGE{{Region: s.src, Len: 8}}}
+	s.sendList(i, rdma.SGE{Region: s.src, Len: 8})
+	s.la.CQ().Flush()
+	s.sent(i, rdma.StatusOK)
+}
+
+func (s *sharing) sendList(i int, list ...rdma.SGE) {
+	s.t.Helper()
+	w := rdma.Work{ID: 9, Op: rdma.OpSend, Flags: rdma.Signaled, SGL: list}
 	if _, err := s.a[i].QP.PostSend([]rdma.Work{w}); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// sent waits for the end of a message.
+func (s *sharing) sent(i int, want rdma.Status) {
+	s.t.Helper()
+	user := s.a[i].QP.(*qp).user
+	out := make([]rdma.Completion, 1)
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		if s.la.CQ().Poll(out) == 1 && out[0].Op == rdma.OpSend && out[0].User == user {
+			if out[0].Status != want {
+				s.t.Fatalf("sent with %v, want %v", out[0].Status, want)
+			}
+			return
+		}
+	}
+	s.t.Fatal("the send does not complete")
+}
+
+// breakOff sends the first half of a message: the memory of the other half is taken away before the device looks.
+func (s *sharing) breakOff(i int) {
+	s.t.Helper()
+	gone := registered(s.t, s.la.Device().(*Device))
+	s.sendList(i, rdma.SGE{Region: s.src, Len: 4096}, rdma.SGE{Region: gone, Len: 4096})
+	if err := gone.Close(); err != nil {
+		s.t.Fatal(err)
+	}
 	s.la.CQ().Flush()
-	poll(s.t, s.la.CQ(), make([]rdma.Completion, 4), 1)
+	s.sent(i, rdma.StatusLocalProtection)
 }
 
 // next is B's next completion.
@@ -99,7 +142,7 @@ func (s *sharing) next() rdma.Completion {
 			s.t.Fatal("no completion")
 		}
 		out := make([]rdma.Completion, 16)
-		s.out = out[:s.b.Poll(out)]
+		s.out = slices.DeleteFunc(out[:s.b.Poll(out)], func(c rdma.Completion) bool { return c.Op == rdma.OpEvent && !s.events })
 	}
 	c := s.out[0]
 	s.out = s.out[1:]
@@ -136,10 +179,53 @@ func TestSharedReceiveThatTheDeviceLosesComesBack(t *testing.T) {
 	if n := s.b.dev.counts.receivesLost.Load(); n != 1 {
 		t.Errorf("%d are counted", n)
 	}
-	s.post(0, 1)
-	for _, id := range []uint64{2, 3, 0, 1} {
+	s.allThere(0, 1)
+}
+
+func TestQueuePairClosedInTheMiddleOfAMessageGivesItsReceiveBack(t *testing.T) {
+	s := share(t, 2)
+	s.breakOff(0)
+	s.send(1)
+	s.close(s.bs[0])
+	s.wantRecv(1, s.bs[1], rdma.StatusOK) // so that 0 has been taken
+	s.wantRecv(0, s.bs[0], rdma.StatusFlushed)
+	s.allThere(1, 0)
+}
+
+// Here the device may be quick enough to flush the receive, or lose it.
+func TestQueuePairDestroyedInTheMiddleOfAMessageGivesItsReceiveBack(t *testing.T) {
+	s := share(t, 2)
+	s.breakOff(0)
+	s.send(1)
+	q := s.bs[0]
+	q.c.sq.tail++ // as if the device had a send, and did not flush it
+	q.c.sq.handed++
+	s.close(q)
+	s.wantRecv(1, s.bs[1], rdma.StatusOK)
+	s.send(1)
+	got := map[uint64]rdma.Completion{}
+	for range 2 {
+		c := s.next()
+		got[c.ID] = c
+	}
+	if got[0].Status != rdma.StatusFlushed || got[0].User != q.user || got[2].User != s.bs[1].user {
+		t.Fatalf("%+v", got)
+	}
+	t.Logf("%d lost", s.b.dev.counts.receivesLost.Load())
+	s.allThere(1, 2, 0)
+}
+
+// allThere posts the receives that have completed and finds that none is missing.
+func (s *sharing) allThere(ids ...uint64) {
+	s.t.Helper()
+	s.post(ids...)
+	seen := map[uint64]bool{}
+	for range sharedDepth {
 		s.send(1)
-		s.wantRecv(id, s.bs[1], rdma.StatusOK)
+		seen[s.next().ID] = true
+	}
+	if len(seen) != sharedDepth || s.srq.recvs.outstanding() != 0 {
+		s.t.Errorf("receives %v are left, %d outstanding", seen, s.srq.recvs.outstanding())
 	}
 }
 
@@ -226,6 +312,7 @@ func TestQueuePairWithSendsUnderWayDoesNotLinger(t *testing.T) {
 
 func TestSharedQueueThatFailsEndsItsConnections(t *testing.T) {
 	s := share(t, 2)
+	s.events = true
 	other, err := s.b.NewQP(rdma.QPConfig{SendDepth: 1, RecvDepth: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -35,15 +35,14 @@ type Device struct {
 	attr  rdma.DeviceAttr
 	ports int
 	// iwarp tells that the sink of an RDMA READ needs the right of remote writing.
-	iwarp bool
-	// reads and served are the most RDMA READs of a queue pair, as requester and as responder.
-	reads, served C.uint8_t
-	maxCQ         int
-	vectors       int
-	ctx           *C.struct_ibv_context
-	pd            *C.struct_ibv_pd
-	async         *reader
-	counts        counters
+	iwarp   bool
+	reads   reads // the most of a queue pair
+	maxCQ   int
+	vectors int
+	ctx     *C.struct_ibv_context
+	pd      *C.struct_ibv_pd
+	async   *reader
+	counts  counters
 	// shut tells that the device is closed, gone that the hardware is gone or of no use.
 	shut, gone atomic.Bool
 	// quit is closed when the device is closed; farewells are the goroutines that end connections.
@@ -64,7 +63,7 @@ type Device struct {
 // counters are those of the device, all of the control path.
 type counters struct {
 	connects, accepts, rejects, established, disconnects, failures, requestsLost, partitionRefused atomic.Uint64
-	postErrors, unflushed, asyncEvents, madsLost                                                   atomic.Uint64
+	postErrors, unflushed, narrowed, asyncEvents, madsLost                                         atomic.Uint64
 }
 
 func openDevice(p *Provider, a adapter) (*Device, error) {
@@ -108,10 +107,9 @@ func (d *Device) learn(guid ib.GUID) error {
 		sge = min(sge, int(a.max_sge_rd))
 	}
 	d.ports, d.maxCQ, d.vectors = int(a.phys_port_cnt), int(a.max_cqe), max(int(d.ctx.num_comp_vectors), 1)
-	most := d.cfg.MaxReads
-	d.reads, d.served = C.uint8_t(min(int(a.max_qp_init_rd_atom), most)), C.uint8_t(min(int(a.max_qp_rd_atom), most))
+	d.reads = readsOf(int(a.max_qp_init_rd_atom), int(a.max_qp_rd_atom), d.cfg.MaxReads)
 	d.attr = rdma.DeviceAttr{
-		NodeGUID: guid, MaxSGE: sge, MaxQPWork: int(a.max_qp_wr), MaxReads: int(min(d.reads, d.served)), MaxMessage: uint32(port.max_msg_sz),
+		NodeGUID: guid, MaxSGE: sge, MaxQPWork: int(a.max_qp_wr), MaxReads: int(min(d.reads.made, d.reads.served)), MaxMessage: uint32(port.max_msg_sz),
 	}
 	return nil
 }
@@ -125,6 +123,11 @@ func (d *Device) Name() string { return d.name }
 
 // Attr returns the limits and the identity.
 func (d *Device) Attr() rdma.DeviceAttr { return d.attr }
+
+// limits is what the attributes tell of for one queue pair.
+func (d *Device) limits() room {
+	return room{sends: uint32(d.attr.MaxQPWork), recvs: uint32(d.attr.MaxQPWork), elements: uint32(d.attr.MaxSGE)}
+}
 
 // Ports lists the ports.
 func (d *Device) Ports() ([]rdma.Port, error) {
@@ -224,7 +227,7 @@ func (d *Device) Stats() map[string]uint64 {
 	m := map[string]uint64{
 		"connects": c.connects.Load(), "accepts": c.accepts.Load(), "rejects": c.rejects.Load(), "established": c.established.Load(),
 		"disconnects": c.disconnects.Load(), "connection_failures": c.failures.Load(), "requests_lost": c.requestsLost.Load(), "partitions_refused": c.partitionRefused.Load(),
-		"post_errors": c.postErrors.Load(), "queue_pairs_not_flushed": c.unflushed.Load(), "async_events": c.asyncEvents.Load(),
+		"post_errors": c.postErrors.Load(), "queue_pairs_not_flushed": c.unflushed.Load(), "queue_pairs_narrowed": c.narrowed.Load(), "async_events": c.asyncEvents.Load(),
 		"datagrams_lost": c.madsLost.Load(),
 	}
 	hardwareCounters(d.name, m)

@@ -44,6 +44,7 @@ type qp struct {
 	place int
 	num   uint32
 	depth int // of both queues
+	sge   int // elements of a list
 	user  uint64
 	state state
 	dirty bool
@@ -96,9 +97,7 @@ func (c *cq) NewQP(cfg rdma.QPConfig) (rdma.QP, error) {
 	if err := c.place(q); err != nil {
 		return nil, d.fail("make queue pair", err)
 	}
-	err := call("create queue pair", C.gv_qp_create(d.pd, c.c, C.uint64_t(q.key), C.uint32_t(cfg.SendDepth), C.uint32_t(cfg.RecvDepth),
-		C.uint32_t(sge), &q.c))
-	if err != nil {
+	if err := q.create(&cfg, sge); err != nil {
 		c.drop(q)
 		return nil, d.fail("make queue pair", err)
 	}
@@ -109,9 +108,48 @@ func (c *cq) NewQP(cfg rdma.QPConfig) (rdma.QP, error) {
 	return q, nil
 }
 
+// create makes the C half, with what the device grants of cfg.
+func (q *qp) create(cfg *rdma.QPConfig, sge int) error {
+	want := room{uint32(max(cfg.SendDepth, 1)), uint32(max(cfg.RecvDepth, 1)), uint32(sge), inlineBytes}
+	granted, err := fit(want, q.dev.limits(), q.tryCreate, q.uncreate)
+	if err != nil {
+		return err
+	}
+	if granted.sends < want.sends || granted.elements < want.elements {
+		q.dev.counts.narrowed.Add(1)
+		q.dev.log.Debug("the device grants a queue pair less than asked for", "granted", granted, "asked", want)
+	}
+	c := granted.c()
+	if err := call("prepare queue pair", C.gv_qp_prepare(q.c, C.uint32_t(cfg.SendDepth), C.uint32_t(cfg.RecvDepth), &c)); err != nil {
+		q.uncreate()
+		return err
+	}
+	return nil
+}
+
+// tryCreate asks the device once.
+func (q *qp) tryCreate(ask room) (room, error) {
+	c := ask.c()
+	if err := call("create queue pair", C.gv_qp_create(q.dev.pd, q.cq.c, C.uint64_t(q.key), &c, &q.c)); err != nil {
+		return room{}, err
+	}
+	return room{uint32(c.sends), uint32(c.recvs), uint32(c.elements), uint32(c.inl)}, nil
+}
+
+func (r room) c() C.struct_gv_room {
+	return C.struct_gv_room{C.uint32_t(r.sends), C.uint32_t(r.recvs), C.uint32_t(r.elements), C.uint32_t(r.inline)}
+}
+
+// uncreate undoes tryCreate.
+func (q *qp) uncreate() {
+	C.gv_qp_destroy(q.c)
+	C.gv_qp_free(q.c)
+	q.c = nil
+}
+
 // prepare makes the Go half.
 func (q *qp) prepare() {
-	q.num = uint32(q.c.qp.qp_num)
+	q.num, q.sge = uint32(q.c.qp.qp_num), int(q.c.sq.max_sge)
 	q.c.tag = C.uint64_t(uint32(q.key)<<placeBits | uint32(q.place))
 	q.sendWRs, q.sendSGEs = rings(&q.c.sq)
 	q.recvWRs, q.recvSGEs = rings(&q.c.rq)
@@ -122,6 +160,9 @@ func (q *qp) prepare() {
 }
 
 func (q *qp) Num() uint32 { return q.num }
+
+// MaxSGE is the longest list that is taken, as the device granted it.
+func (q *qp) MaxSGE() int { return q.sge }
 
 func (q *qp) String() string { return fmt.Sprintf("%s/%#06x", q.dev.name, q.num) }
 

@@ -50,7 +50,7 @@ type DeviceAttr struct {
 	MaxSGE int
 	// MaxQPWork is the most work requests of one direction that a QP can have outstanding.
 	MaxQPWork int
-	// MaxReads is the most RDMA READs a QP can have outstanding as requester, and as responder.
+	// MaxReads is the most RDMA READs a QP can have outstanding as requester, and as responder: 0 if it can have none as one of them.
 	MaxReads int
 	// MaxMessage is the longest message, in bytes.
 	MaxMessage uint32

@@ -95,4 +95,11 @@ verified() {
 }
 check the_other_session_read_what_it_wrote verified
 check logs_out logout
+no_queue_pairs() { [ "$(objects | grep -c '^qp 0$')" = 1 ]; }
+check no_queue_pair_is_left_without_sessions until_true 30 no_queue_pairs
 check srptd_ends_when_asked srptd_stop
+nothing_left() {
+	objects >/tmp/objects.end
+	no grep -v ' 0$' /tmp/objects.end
+}
+check nothing_is_left_in_the_end nothing_left

@@ -35,6 +35,12 @@
 // a time: gv_queue says which index is whose. The device writes into registered memory alone. In the product that is mapped by mmap;
 // memory of Go's heap, as tests register it, is pinned until the region is closed.
 //
+// # What a device grants
+//
+// A device may not have all at once what its attributes tell of. A queue pair is asked for again with less (fit.go): of a send queue that is
+// shorter than the owner's, the ring hides that; shorter lists are what QP.MaxSGE tells; receives are never fewer, for the peer has been
+// promised them. A connection has as many RDMA READs outstanding as the lesser side allows (reads.go).
+//
 // # Ends
 //
 // A connection that ends has its queue pair put into the error state; when the device has flushed what was handed to it, the rest is

@@ -44,6 +44,7 @@ type qp struct {
 	place int
 	num   uint32
 	depth int // of both queues, without a shared one
+	sge   int // elements of a list
 	user  uint64
 	state state
 	dirty bool
@@ -108,9 +109,7 @@ func (c *cq) NewQP(cfg rdma.QPConfig) (rdma.QP, error) {
 		c.used -= q.depth
 		return nil, d.fail("make queue pair", err)
 	}
-	err = call("create queue pair", C.gv_qp_create(d.pd, c.c, s.object(), C.uint64_t(q.key), C.uint32_t(cfg.SendDepth), C.uint32_t(cfg.RecvDepth),
-		C.uint32_t(sge), &q.c))
-	if err != nil {
+	if err := q.create(&cfg, sge); err != nil {
 		c.drop(q)
 		c.used -= q.depth
 		return nil, d.fail("make queue pair", err)
@@ -128,7 +127,7 @@ func (c *cq) NewQP(cfg rdma.QPConfig) (rdma.QP, error) {
 
 // prepare makes the Go half.
 func (q *qp) prepare() {
-	q.num = uint32(q.c.qp.qp_num)
+	q.num, q.sge = uint32(q.c.qp.qp_num), int(q.c.sq.max_sge)
 	q.c.tag = C.uint64_t(uint32(q.key)<<placeBits | uint32(q.place))
 	q.sendWRs, q.sendSGEs = rings(&q.c.sq)
 	q.recvWRs, q.recvSGEs = rings(&q.c.rq)
@@ -139,6 +138,9 @@ func (q *qp) prepare() {
 }
 
 func (q *qp) Num() uint32 { return q.num }
+
+// MaxSGE is the longest list that is taken, as the device granted it.
+func (q *qp) MaxSGE() int { return q.sge }
 
 func (q *qp) String() string { return fmt.Sprintf("%s/%#06x", q.dev.name, q.num) }
 

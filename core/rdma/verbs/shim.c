@@ -273,11 +273,7 @@ void gv_srq_free(struct gv_srq *s)
 	free(s);
 }
 
-// The fewest places of a send queue that halving ends at.
-#define FEWEST 16
-
-static int create(struct ibv_pd *pd, struct gv_cq *c, struct gv_srq *srq, uint64_t handle, uint32_t send, uint32_t recv, uint32_t sge,
-		  uint32_t bytes, struct gv_qp *q)
+int gv_qp_create(struct ibv_pd *pd, struct gv_cq *c, struct gv_srq *srq, uint64_t handle, struct gv_room *room, struct gv_qp **out)
 {
 	struct ibv_qp_init_attr a = {
 		.qp_context = (void *)(uintptr_t)handle,
@@ -285,74 +281,44 @@ static int create(struct ibv_pd *pd, struct gv_cq *c, struct gv_srq *srq, uint64
 		.recv_cq = c->cq,
 		.srq = srq ? srq->srq : NULL,
 		.qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = send, .max_send_sge = sge, .max_inline_data = bytes },
+		.cap = { .max_send_wr = room->sends, .max_recv_wr = srq ? 0 : room->recvs, .max_send_sge = room->elements,
+			 .max_recv_sge = srq ? 0 : room->elements, .max_inline_data = room->inl },
 	};
-
-	if (!srq) {
-		a.cap.max_recv_wr = recv;
-		a.cap.max_recv_sge = sge;
-	}
-
-	errno = 0;
-	q->qp = ibv_create_qp(pd, &a);
-	if (!q->qp)
-		return errno ? errno : ENOMEM;
-	if (a.cap.max_send_sge < sge || (!srq && (a.cap.max_recv_sge < sge || a.cap.max_recv_wr < recv))) {
-		ibv_destroy_qp(q->qp);
-		q->qp = NULL;
-		return EINVAL;
-	}
-	q->sq.hw = a.cap.max_send_wr;
-	q->rq.hw = a.cap.max_recv_wr;
-	q->max_inline = a.cap.max_inline_data;
-	return 0;
-}
-
-// A device may have all that its attributes tell of, but not all at once: first the inline data is given up, then half of the send
-// queue, again and again.
-static int create_fitting(struct ibv_pd *pd, struct gv_cq *c, struct gv_srq *srq, uint64_t handle, uint32_t send, uint32_t recv,
-			  uint32_t sge, struct gv_qp *q)
-{
-	uint32_t bytes = 64;
-	int err;
-
-	for (;;) {
-		err = create(pd, c, srq, handle, send, recv, sge, bytes, q);
-		if (err != EINVAL && err != ENOMEM)
-			return err;
-		if (bytes)
-			bytes = 0;
-		else if (send / 2 >= FEWEST)
-			send /= 2;
-		else
-			return err;
-	}
-}
-
-int gv_qp_create(struct ibv_pd *pd, struct gv_cq *c, struct gv_srq *srq, uint64_t handle, uint32_t send, uint32_t recv, uint32_t sge,
-		 struct gv_qp **out)
-{
 	struct gv_qp *q = calloc(1, sizeof(*q));
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 	int err;
 
 	if (!q)
 		return ENOMEM;
-	err = make_queue(&q->sq, send, sge);
+	errno = 0;
+	q->qp = ibv_create_qp(pd, &a);
+	if (!q->qp) {
+		err = errno ? errno : ENOMEM;
+		free(q);
+		return err;
+	}
+	room->sends = a.cap.max_send_wr;
+	room->recvs = a.cap.max_recv_wr;
+	room->elements = srq ? a.cap.max_send_sge : min32(a.cap.max_send_sge, a.cap.max_recv_sge);
+	room->inl = a.cap.max_inline_data;
+	*out = q;
+	return 0;
+}
+
+int gv_qp_prepare(struct gv_qp *q, uint32_t send, uint32_t recv, const struct gv_room *granted)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	int err;
+
+	err = make_queue(&q->sq, send, granted->elements);
 	if (!err)
-		err = make_queue(&q->rq, recv, sge);
-	if (!err)
-		err = create_fitting(pd, c, srq, handle, send ? send : 1, recv ? recv : 1, sge, q);
+		err = make_queue(&q->rq, recv, granted->elements);
+	q->sq.hw = granted->sends;
+	q->rq.hw = granted->recvs;
+	q->max_inline = granted->inl;
 	// INIT, for receives to be posted. Port and partition are those of the connection later on.
 	if (!err)
 		err = ibv_modify_qp(q->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	if (err) {
-		gv_qp_destroy(q);
-		gv_qp_free(q);
-		return err;
-	}
-	*out = q;
-	return 0;
+	return err;
 }
 
 int gv_qp_destroy(struct gv_qp *q)
@@ -510,9 +476,7 @@ int gv_cm_partition(struct rdma_cm_id *id, struct gv_conn *c)
 	return err;
 }
 
-static uint8_t least(uint8_t a, uint8_t b) { return a < b ? a : b; }
-
-int gv_cm_ready(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t served, uint8_t rnr_timer, struct gv_conn *c)
+int gv_cm_ready(struct rdma_cm_id *id, struct gv_qp *q, struct gv_reads reads, uint8_t rnr_timer, struct gv_conn *c)
 {
 	struct ibv_qp_attr a;
 	int mask, err;
@@ -523,7 +487,7 @@ int gv_cm_ready(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t s
 	// Bits that kernels of old report for attributes of Ethernet, which are part of ah_attr now.
 	mask &= ~0xe00000;
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
-		a.max_dest_rd_atomic = least(a.max_dest_rd_atomic, served);
+		a.max_dest_rd_atomic = reads.served;
 	if (mask & IBV_QP_MIN_RNR_TIMER)
 		a.min_rnr_timer = rnr_timer;
 	err = ibv_modify_qp(q->qp, &a, mask);
@@ -533,23 +497,21 @@ int gv_cm_ready(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t s
 	c->has_gid = a.ah_attr.is_global;
 	c->sgid_index = a.ah_attr.grh.sgid_index;
 	memcpy(c->dgid, a.ah_attr.grh.dgid.raw, 16);
-	c->max_served = a.max_dest_rd_atomic;
 	err = modify(id, &a, &mask, IBV_QPS_RTS);
 	if (err)
 		return err;
 	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
-		a.max_rd_atomic = least(a.max_rd_atomic, reads);
-	c->max_reads = a.max_rd_atomic;
+		a.max_rd_atomic = reads.made;
 	return ibv_modify_qp(q->qp, &a, mask);
 }
 
-static struct rdma_conn_param param(const struct gv_qp *q, uint8_t reads, uint8_t served, const void *data, uint8_t len)
+static struct rdma_conn_param param(const struct gv_qp *q, struct gv_reads reads, const void *data, uint8_t len)
 {
 	struct rdma_conn_param p = {
 		.private_data = data,
 		.private_data_len = len,
-		.responder_resources = served,
-		.initiator_depth = reads,
+		.responder_resources = reads.served,
+		.initiator_depth = reads.made,
 		.flow_control = 1,
 		.retry_count = 7,
 		.rnr_retry_count = 7,
@@ -560,18 +522,18 @@ static struct rdma_conn_param param(const struct gv_qp *q, uint8_t reads, uint8_
 	return p;
 }
 
-int gv_cm_connect(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t served, const void *data, uint8_t len)
+int gv_cm_connect(struct rdma_cm_id *id, struct gv_qp *q, struct gv_reads reads, const void *data, uint8_t len)
 {
-	struct rdma_conn_param p = param(q, reads, served, data, len);
+	struct rdma_conn_param p = param(q, reads, data, len);
 
 	return outcome(rdma_connect(id, &p));
 }
 
 int gv_cm_establish(struct rdma_cm_id *id) { return outcome(rdma_establish(id)); }
 
-int gv_cm_accept(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t served, const void *data, uint8_t len)
+int gv_cm_accept(struct rdma_cm_id *id, struct gv_qp *q, struct gv_reads reads, const void *data, uint8_t len)
 {
-	struct rdma_conn_param p = param(q, reads, served, data, len);
+	struct rdma_conn_param p = param(q, reads, data, len);
 
 	return outcome(rdma_accept(id, &p));
 }

@@ -111,17 +111,29 @@ int gv_srq_turn(struct gv_srq *s);
 int gv_srq_destroy(struct gv_srq *s);
 void gv_srq_free(struct gv_srq *s);
 
-// gv_qp_create makes a queue pair, which takes its receives from srq unless that is NULL.
-int gv_qp_create(struct ibv_pd *pd, struct gv_cq *c, struct gv_srq *srq, uint64_t handle, uint32_t send, uint32_t recv, uint32_t sge,
-		 struct gv_qp **out);
+// gv_room is what a queue pair has room for: work requests, elements of each, and bytes of inline data.
+struct gv_room {
+	uint32_t sends, recvs, elements, inl;
+};
+
+// gv_qp_create asks for a queue pair with room, whose receives come from srq unless that is NULL, and which becomes what has been granted. It has no rings before gv_qp_prepare.
+int gv_qp_create(struct ibv_pd *pd, struct gv_cq *c, struct gv_srq *srq, uint64_t handle, struct gv_room *room, struct gv_qp **out);
+// gv_qp_prepare makes rings of send and recv places, and the queue pair ready for receives. After an error the queue pair is to be destroyed
+// and freed.
+int gv_qp_prepare(struct gv_qp *q, uint32_t send, uint32_t recv, const struct gv_room *granted);
 // gv_qp_destroy destroys the queue pair; its queues stay.
 int gv_qp_destroy(struct gv_qp *q);
 void gv_qp_free(struct gv_qp *q);
 int gv_qp_error(struct gv_qp *q);
 
+// gv_reads is how many RDMA READs may be outstanding, as requester and as responder.
+struct gv_reads {
+	uint8_t made, served;
+};
+
 // gv_conn is the outcome of gv_cm_ready.
 struct gv_conn {
-	uint8_t port, has_gid, has_pkey, sgid_index, max_reads, max_served;
+	uint8_t port, has_gid, has_pkey, sgid_index;
 	uint16_t pkey_index;
 	int mtu; // bytes
 	uint8_t dgid[16];
@@ -142,11 +154,11 @@ void gv_cm_path(struct rdma_cm_id *id, struct gv_path *p);
 int gv_cm_partition(struct rdma_cm_id *id, struct gv_conn *c);
 // gv_cm_init takes the queue pair to INIT on the port and partition of the path.
 int gv_cm_init(struct rdma_cm_id *id, struct gv_qp *q, struct gv_conn *c);
-// gv_cm_ready takes it on to RTS. At most reads and served READs are outstanding, as requester and as responder.
-int gv_cm_ready(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t served, uint8_t rnr_timer, struct gv_conn *c);
-int gv_cm_connect(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t served, const void *data, uint8_t len);
+// gv_cm_ready takes it on to RTS. reads is what both sides agreed on.
+int gv_cm_ready(struct rdma_cm_id *id, struct gv_qp *q, struct gv_reads reads, uint8_t rnr_timer, struct gv_conn *c);
+int gv_cm_connect(struct rdma_cm_id *id, struct gv_qp *q, struct gv_reads reads, const void *data, uint8_t len);
 int gv_cm_establish(struct rdma_cm_id *id);
-int gv_cm_accept(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t served, const void *data, uint8_t len);
+int gv_cm_accept(struct rdma_cm_id *id, struct gv_qp *q, struct gv_reads reads, const void *data, uint8_t len);
 int gv_cm_reject(struct rdma_cm_id *id, const void *data, uint8_t len);
 int gv_cm_disconnect(struct rdma_cm_id *id);
 int gv_cm_comm_est(struct rdma_cm_id *id);

@@ -58,13 +58,16 @@ func TestLoginThatCannotBeServedIsRejectedWithItsReason(t *testing.T) {
 	noHeader := p.request(nil)
 	noHeader.Private = append([]byte{byte(srp.OpCmd), 0x50}, r.Append(nil)[2:]...)
 	expectReject(t, "neither IP header nor login", p.connect(noHeader), srp.RejNoReason, r.Tag)
+	readless := p.request(r.AppendRDMA(nil))
+	readless.ResponderResources = 0
+	expectReject(t, "no responder resources", p.connect(readless), srp.RejResources, r.Tag)
 	end()
 
 	st, total := s.status(t), uint64(0)
 	for _, n := range st.RefusedLogins {
 		total += n
 	}
-	if want := uint64(len(rows) + 1); total != want || st.Counters["logins_refused"] != want || st.Sessions != 1 {
+	if want := uint64(len(rows) + 2); total != want || st.Counters["logins_refused"] != want || st.Sessions != 1 {
 		t.Errorf("refused logins: %v, %d together, want %d; %d sessions, want 1", st.RefusedLogins, total, want, st.Sessions)
 	}
 }

@@ -128,6 +128,7 @@ func (c *Channel) Accept(req rdma.ConnRequest) error {
 	qp, err := cq.NewQP(c.recv.queuePair(rdma.QPConfig{User: id, SendDepth: c.q.depth, MaxSGE: 1}))
 	if err != nil {
 		r.clients.remove(id)
+		c.recv.refused(err)
 		return err
 	}
 	c.id, c.qp = id, qp

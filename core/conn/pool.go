@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/gosrpt/gosrpt/core/ioctx"
 	"github.com/gosrpt/gosrpt/core/rdma"
@@ -24,6 +25,7 @@ type ReceivePool struct {
 	retired  bool // no promise follows
 	dead     bool // the queue is closed
 	err      error
+	broken   atomic.Bool // err is not nil
 
 	batch recvBatch
 }
@@ -151,8 +153,13 @@ func (p *ReceivePool) Retire() {
 func (p *ReceivePool) fault(err error) {
 	if err != nil && p.err == nil {
 		p.err = err
+		p.broken.Store(true)
 	}
 }
+
+// Broken tells that the pool serves no more channels, as its device does not take the buffers again: retire it, and open another one. It may
+// be called from any goroutine.
+func (p *ReceivePool) Broken() bool { return p.broken.Load() }
 
 // settle frees what nobody uses any more.
 func (p *ReceivePool) settle() error {

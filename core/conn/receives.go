@@ -38,6 +38,13 @@ func (r *receives) queuePair(cfg rdma.QPConfig) rdma.QPConfig {
 	return cfg
 }
 
+// refused: there is no queue pair with these receives.
+func (r *receives) refused(err error) {
+	if r.pool != nil && errors.Is(err, rdma.ErrBroken) {
+		r.pool.fault(err)
+	}
+}
+
 // postAll posts every buffer of the channel's own ring.
 func (r *receives) postAll(qp rdma.QP) error {
 	if r.pool != nil {

@@ -21,6 +21,8 @@ var (
 	ErrState = errors.New("wrong state")
 	// ErrLost: the port cannot carry the connection any more: its address is gone, or its MTU has become too small.
 	ErrLost = errors.New("the port does not carry the connection any more")
+	// ErrBroken: the device has given up the queue; another one may do.
+	ErrBroken = errors.New("the device has given up the queue")
 	// ErrUnsupported: the device cannot do it.
 	ErrUnsupported = errors.New("not supported")
 )

@@ -50,7 +50,7 @@ type DeviceAttr struct {
 	MaxSGE int
 	// MaxQPWork is the most work requests of one direction that a QP can have outstanding.
 	MaxQPWork int
-	// MaxReads is the most RDMA READs a QP can have outstanding as requester, and as responder.
+	// MaxReads is the most RDMA READs a QP can have outstanding as requester, and as responder: 0 if it can have none as one of them.
 	MaxReads int
 	// MaxMessage is the longest message, in bytes.
 	MaxMessage uint32
@@ -157,13 +157,14 @@ type CQ interface {
 	Close() error
 }
 
-// QPConfig is the configuration of a queue pair. The provider may grant more, never less.
+// QPConfig is the configuration of a queue pair. The provider may grant more, and less of MaxSGE alone.
 type QPConfig struct {
 	// User is returned in every Completion of the QP.
 	User uint64
 	// SendDepth and RecvDepth are the most work requests outstanding in each direction.
 	SendDepth, RecvDepth int
-	// MaxSGE is the longest SGL that will be posted; 0 means 1.
+	// MaxSGE is the longest SGL that the owner would like to post; 0 means 1. QP.MaxSGE is what it may: a device may have fewer elements for
+	// a queue pair of these depths than its attributes tell of.
 	MaxSGE int
 	// SRQ, if not nil, is where the QP takes its receives from: a queue of the same CQ. Its PostRecv then answers ErrInvalid, and
 	// RecvDepth says how many receives it will have at one time that were taken and not completed by Poll: a provider may let messages
@@ -175,6 +176,8 @@ type QPConfig struct {
 type QP interface {
 	// Num is the queue pair number, 24 bits.
 	Num() uint32
+	// MaxSGE is the longest SGL that may be posted: QPConfig.MaxSGE, or less, at least 1.
+	MaxSGE() int
 	// PostSend queues work in order and returns how many were taken. All or some are taken until
 	// the send queue is full, then err is ErrFull; nothing after a refused one is taken. It never
 	// blocks. Work of a QP that is not connected yet, or is in error, is taken and flushed; after
@@ -227,6 +230,9 @@ type ConnInfo struct {
 	RemoteQPN uint32
 	// PathMTU is in bytes, 0 while unknown.
 	PathMTU int
+	// Reads is how many RDMA READs this end may have outstanding: what it can make, or what the peer serves if that is less. It is known of
+	// a request, and of a connection that is established. With 0 none can be made, and one that is posted ends the connection.
+	Reads int
 	// IPAddressed tells that the request came through RDMA/CM with IP addressing, which decides
 	// the form of the SRP login request.
 	IPAddressed bool

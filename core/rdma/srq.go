@@ -20,6 +20,9 @@ type SRQConfig struct {
 // A device that tells when a queue pair in error has taken its last receive (IBTA vol 1, last WQE reached) is asked to by its
 // provider, not by the owner.
 //
+// A queue that the device gives up ends its queue pairs with EventDisconnected or EventFailed; PostRecv, and NewQP with it, then return an
+// error that wraps ErrBroken.
+//
 // A message that finds no receive waits as one for an empty receive queue does. Who waits is served as receives are posted, nobody for ever
 // before another.
 type SRQ interface {

@@ -53,6 +53,9 @@ func (t *Target) admit(ctx context.Context, req rdma.ConnRequest, r *srp.LoginRe
 	if _, reason, ok := channel.CheckLogin(r, &t.planned.Load().policy, 0); !ok {
 		return refusal{reason, because(r, reason)}
 	}
+	if req.Info().Reads == 0 {
+		return refusal{srp.RejResources, readless(req.Device())}
+	}
 	revision := t.revision.Load()
 	grant, why := t.authorize(ctx, req, r)
 	if why.refused() {
@@ -77,6 +80,15 @@ func because(r *srp.LoginReq, reason srp.RejReason) error {
 		return errors.New("the initiator's port id is zero, as ib_srp's is over iWARP by siw: give it an initiator_ext")
 	}
 	return fmt.Errorf("%v", reason)
+}
+
+// readless tells why no RDMA READ can be made for an initiator, so that what it writes could never be fetched: the first attempt would end
+// the channel. It is better refused at login than then, again and again.
+func readless(dev rdma.Device) error {
+	if dev.Attr().MaxReads == 0 {
+		return fmt.Errorf("the device %s makes no RDMA READs, with which data is fetched: serve logins on another one", dev.Name())
+	}
+	return errors.New("the initiator lets no RDMA READ be outstanding, with which its data is fetched: its request for a connection must have responder resources of 1 or more")
 }
 
 func (t *Target) authorize(ctx context.Context, req rdma.ConnRequest, r *srp.LoginReq) (Grant, refusal) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +178,48 @@ func TestLoginWithoutAPortIDIsToldWhatIsMissing(t *testing.T) {
 		t.Errorf("%+v", rej)
 	}
 	g.waitFor("the log has the cause", func() bool { return strings.Contains(g.log.String(), "give it an initiator_ext") })
+}
+
+// TestLoginWithoutRDMAReadsIsRefused: an initiator whose request has no responder resources, or a device that makes no READs.
+func TestLoginWithoutRDMAReadsIsRefused(t *testing.T) {
+	leaktest.Check(t)
+	addr := netip.MustParseAddr("192.0.2.50")
+	for name, row := range map[string]struct {
+		adjust func(g *rig)
+		says   string
+	}{
+		"the initiator serves none": {func(g *rig) {
+			g.peer = g.provider.Add(rdmatest.DeviceConfig{Name: "readless", Addrs: []netip.Addr{addr}, NoReads: true})
+		}, "responder resources of 1 or more"},
+		"the device makes none": {func(g *rig) {
+			g.dev = g.provider.Add(rdmatest.DeviceConfig{Name: "readless", Addrs: []netip.Addr{addr}, NoReads: true})
+			g.cfg.Devices = []rdma.Device{g.dev}
+		}, "the device readless makes no RDMA READs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, row.adjust)
+			r := request()
+			if rej := g.knocker(g.peer).refused(r.AppendRDMA(nil)); rej.Reason != srp.RejResources || rej.Tag != r.Tag {
+				t.Errorf("%+v", rej)
+			}
+			g.empty()
+			if !strings.Contains(g.log.String(), row.says) {
+				t.Errorf("the log does not say %q:\n%s", row.says, g.log)
+			}
+		})
+	}
+}
+
+// One READ at a time is enough.
+func TestLoginWithOneRDMAReadIsServed(t *testing.T) {
+	leaktest.Check(t)
+	g := newRig(t, func(g *rig) {
+		g.peer = g.provider.Add(rdmatest.DeviceConfig{Name: "slow", Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.50")}, MaxReads: 1})
+	})
+	_, rsp := g.knocker(g.peer).accepted(request())
+	if rsp.Delta == 0 {
+		t.Errorf("%+v", rsp)
+	}
 }
 
 func TestLoginBoundsThatAreAccepted(t *testing.T) {

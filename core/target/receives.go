@@ -35,6 +35,11 @@ type sharedPool struct {
 	plan poolPlan
 }
 
+// usable tells that channels under a plan receive from the pool, or have receives of their own as it has none.
+func (p *sharedPool) usable(plan poolPlan) bool {
+	return p != nil && p.plan == plan && (p.ReceivePool == nil || !p.Broken())
+}
+
 // poolPlan is what a pool is made by.
 type poolPlan struct {
 	depth int
@@ -49,13 +54,14 @@ func poolPlanOf(p *ioctx.Plan) poolPlan {
 }
 
 // receivePool is the pool that a channel on a device receives from under a plan; nil if it has receives of its own. It makes the pool, once,
-// and retires the one of another plan. If that fails the channels of the device have receives of their own, as long as the plan is in force.
+// and retires the one of another plan, or one that the device has given up. If that fails the channels of the device have receives of their
+// own, as long as the plan is in force.
 func (t *Target) receivePool(ctx context.Context, dev rdma.Device, plan *ioctx.Plan) (*conn.ReceivePool, error) {
 	want := poolPlanOf(plan)
 	t.pools.mu.Lock()
 	defer t.pools.mu.Unlock()
 	have := t.pools.of[dev]
-	if have != nil && have.plan == want {
+	if have.usable(want) {
 		return have.ReceivePool, nil
 	}
 	if have == nil && want.depth == 0 {
@@ -65,6 +71,14 @@ func (t *Target) receivePool(ctx context.Context, dev rdma.Device, plan *ioctx.P
 		return nil, fmt.Errorf("device %s: %w", dev.Name(), conn.ErrDevice)
 	}
 	made := &sharedPool{plan: want}
+	if have != nil && have.plan == want {
+		t.log.Warn("the device has given up the shared receives: it gets others", "device", dev.Name(), "shared_receives", want.depth)
+		delete(t.pools.of, dev)
+		if err := t.retire(ctx, have); err != nil {
+			return nil, err
+		}
+		have = nil
+	}
 	if want.depth > 0 {
 		var err error
 		if made.ReceivePool, err = conn.OpenReceivePool(ctx, t.reactor, dev, want.depth, want.size); err != nil {

@@ -307,6 +307,57 @@ func TestAnotherPlanHasAnotherPoolAndTheOldOneEndsWithItsChannels(t *testing.T) 
 	}
 }
 
+// A device that gives up its shared queue ends the sessions there are. Who comes next finds another queue, at the second attempt if nobody
+// had noticed.
+func TestDeviceThatGivesUpItsSharedQueueGetsAnother(t *testing.T) {
+	leaktest.Check(t)
+	g := newRig(t, sharing(64))
+	for i, row := range []struct {
+		name   string
+		before func() func()
+	}{
+		{"under a session", func() func() {
+			s := g.ready()
+			g.hold()
+			begin(t, s, 4)
+			g.inStore(4)
+			return func() {
+				g.release()
+				g.empty()
+			}
+		}},
+		{"idle", func() func() {
+			g.ready(func(c *initiator.Config) { c.Initiator[0] = 8 }).Close()
+			g.empty()
+			return func() {}
+		}},
+	} {
+		name := row.name
+		after := row.before()
+		g.dev.BreakSRQs()
+		after()
+		k := g.knocker(g.peer)
+		if name == "idle" {
+			r := request()
+			if rej := k.refused(r.AppendRDMA(nil)); rej.Reason != srp.RejResources {
+				t.Errorf("%s: %+v", name, rej)
+			}
+		}
+		k.loop.Close()
+		s := g.ready(func(c *initiator.Config) { c.Initiator[0] = 9 + byte(i) })
+		storm(t, s, 4, 2)
+		if use := g.stats().Receives; len(use) != 1 || use[0].Depth != 64 || use[0].Err != nil {
+			t.Errorf("%s: %+v", name, use)
+		}
+		s.Close()
+		g.empty()
+	}
+	g.waitFor("one queue is left", func() bool { return strings.Contains(g.dev.Open(), ", 1 shared receive queues") })
+	if n := strings.Count(g.log.String(), "has given up the shared receives"); n != 2 {
+		t.Errorf("the log says so %d times", n)
+	}
+}
+
 func TestPoolGoesWithItsDeviceAndComesWithTheNext(t *testing.T) {
 	leaktest.Check(t)
 	g := newRig(t, sharing(64))

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"maps"
 	"os"
 	"strconv"
 	"testing"
@@ -49,7 +50,10 @@ func TestVerbsOverIWARP(t *testing.T) {
 func inPlaces(t *testing.T, usual string, job Job) {
 	for _, p := range verbsPlaces {
 		if everyPlace || p.name == usual {
-			job.Env = p.env
+			env := maps.Clone(p.env)
+			maps.Copy(env, job.Env)
+			job := job
+			job.Env = env
 			t.Run(p.name, func(t *testing.T) { runTarget(t, job) })
 		}
 	}
@@ -63,9 +67,19 @@ func TestVerbsFileSystemsSurviveLogoutAndLogin(t *testing.T) {
 		Job{Script: "filesystems", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: filesystemPromises})
 }
 
+// On verbs the channels share receives; on roce, by TestEveryBlockSizeAndDepthReadsBackWhatWasWritten, each has its own.
 func TestVerbsEveryBlockSizeAndDepthReadsBackWhatWasWritten(t *testing.T) {
-	inPlaces(t, "OnAnotherDevice",
-		Job{Script: "verify", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Promises: verifyPromises()})
+	inPlaces(t, "OnAnotherDevice", Job{
+		Script: "verify", Limit: 15 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Env: map[string]string{"LOGIN_LIMITS": sharedReceives},
+		Promises: append(verifyPromises(), "receives_are_shared"),
+	})
+}
+
+func TestVerbsResetsAndLogoutsLoseNothing(t *testing.T) {
+	if !everyPlace {
+		t.Skip("GOSRPT_E2E_PLACES=all asks for it")
+	}
+	inPlaces(t, "", resetsJob("receives_are_shared"))
 }
 
 func TestVerbsAnswersDiscoveryUnlessTheKernelsTargetDoes(t *testing.T) {
@@ -77,7 +91,7 @@ func TestVerbsAnswersDiscoveryUnlessTheKernelsTargetDoes(t *testing.T) {
 	})
 }
 
-// GOSRPT_E2E_REMOVALS asks for it, fifty being the full number: ib_srp's reconnections make its length uncertain.
+// GOSRPT_E2E_REMOVALS asks for it, fifty being the full number, a quarter of a minute each.
 func TestVerbsDeviceIsPulledOutUnderLoad(t *testing.T) {
 	asked := os.Getenv("GOSRPT_E2E_REMOVALS")
 	if asked == "" {
@@ -93,7 +107,7 @@ func TestVerbsDeviceIsPulledOutUnderLoad(t *testing.T) {
 		Promises: []string{
 			"logs_in_to_the_lasting_device", "first_removal", "every_removal_is_survived", "no_object_is_left_in_the_kernel",
 			"no_descriptor_is_left", "no_memory_is_left", "the_other_session_is_undisturbed", "the_other_session_read_what_it_wrote",
-			"logs_out", "srptd_ends_when_asked",
+			"logs_out", "no_queue_pair_is_left_without_sessions", "srptd_ends_when_asked", "nothing_is_left_in_the_end",
 		},
 	})
 }

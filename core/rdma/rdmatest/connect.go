@@ -59,6 +59,7 @@ func (q *qp) Connect(p rdma.ConnectParams) error {
 		return nil
 	}
 	q.req = &connRequest{from: q, dev: target, to: p.Remote, private: padded(p.Private, size), info: swapped(q.info, target, q.num)}
+	q.req.info.Reads = reads(q.dev, target)
 	f.message(q.dev, target, Requests, q.req.arrive)
 	return nil
 }
@@ -82,6 +83,9 @@ func (d *Device) ends(p *rdma.ConnectParams, num uint32) (info rdma.ConnInfo, ro
 	info.LocalGID, info.RemoteGID = gidOf(local), gidOf(remote.Addr())
 	return info, privateIP, true
 }
+
+// reads is how many RDMA READs a connection of two devices may have outstanding, each way.
+func reads(a, b *Device) int { return min(a.cfg.MaxReads, b.cfg.MaxReads) }
 
 // pkey is the partition of the connections that are made from here.
 func (d *Device) pkey() ib.PKey {
@@ -146,7 +150,7 @@ func (q *qp) replied(p *qp, data []byte) {
 	}
 	q.state, q.peer = connected, p
 	q.setDeadline(time.Time{})
-	q.info.RemoteQPN, q.info.PathMTU = p.num, p.info.PathMTU
+	q.info.RemoteQPN, q.info.PathMTU, q.info.Reads = p.num, p.info.PathMTU, p.info.Reads
 	q.event(rdma.EventEstablished, 0, data)
 }
 

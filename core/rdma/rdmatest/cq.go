@@ -187,7 +187,8 @@ func (c *cq) NewQP(cfg rdma.QPConfig) (rdma.QP, error) {
 		cfg.RecvDepth > c.dev.cfg.MaxQPWork, maxSGE < 0, maxSGE > c.dev.cfg.MaxSGE:
 		return nil, opError("make queue pair beyond the device's limits", c.dev.cfg.Name, rdma.ErrInvalid)
 	}
-	q := &qp{cq: c, dev: c.dev, num: c.fabric.newQPN(), user: cfg.User, sq: newQueue(cfg.SendDepth, maxSGE)}
+	maxSGE = min(maxSGE, c.dev.cfg.GrantedSGE)
+	q := &qp{cq: c, dev: c.dev, num: c.fabric.newQPN(), user: cfg.User, maxSGE: maxSGE, sq: newQueue(cfg.SendDepth, maxSGE)}
 	if err := q.receiveFrom(cfg, maxSGE); err != nil {
 		return nil, opError("make queue pair", c.dev.cfg.Name, err)
 	}

@@ -60,7 +60,7 @@ func (d *Device) Name() string { return d.cfg.Name }
 // Attr returns the configured limits.
 func (d *Device) Attr() rdma.DeviceAttr {
 	return rdma.DeviceAttr{NodeGUID: d.cfg.GUID, MaxSGE: d.cfg.MaxSGE, MaxQPWork: d.cfg.MaxQPWork,
-		MaxReads: 16, MaxMessage: d.cfg.MaxMessage, IWARP: d.cfg.IWARP}
+		MaxReads: d.cfg.MaxReads, MaxMessage: d.cfg.MaxMessage, IWARP: d.cfg.IWARP}
 }
 
 // Ports lists the one port.

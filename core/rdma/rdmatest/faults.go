@@ -132,6 +132,24 @@ func (d *Device) BreakAll() int {
 	return n
 }
 
+// BreakSRQs has the device give up its shared receive queues; connections that use them end as by Break.
+func (d *Device) BreakSRQs() {
+	var qpns []uint32
+	d.fabric.mu.Lock()
+	for _, c := range d.cqs {
+		for _, s := range c.srqs {
+			s.broken = true
+			for _, q := range s.qps {
+				qpns = append(qpns, q.num)
+			}
+		}
+	}
+	d.fabric.unlock()
+	for _, n := range qpns {
+		d.Break(n)
+	}
+}
+
 func (d *Device) qpns() []uint32 {
 	d.fabric.mu.Lock()
 	defer d.fabric.unlock()

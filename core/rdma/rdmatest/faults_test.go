@@ -226,6 +226,27 @@ func TestBreakEndsOneConnectionOnBothEnds(t *testing.T) {
 	})
 }
 
+func TestBreakSRQsEndsWhoSharesAndNobodyElse(t *testing.T) {
+	inBubble(t, func(f fixture) {
+		s := f.newShared(4, 8)
+		s.post(0, 1)
+		a, b := s.pair()
+		c, d := f.pair()
+		f.b.BreakSRQs()
+		a.Event(rdma.EventDisconnected)
+		b.Event(rdma.EventDisconnected)
+		f.exchange(c, d)
+		f.lb.Do(func() {
+			if n, err := s.postHere(2, 3); n != 0 || !errors.Is(err, rdma.ErrBroken) {
+				t.Errorf("%d taken with %v, want ErrBroken", n, err)
+			}
+			if _, err := f.lb.cq.NewQP(rdma.QPConfig{SendDepth: 1, SRQ: s.srq}); !errors.Is(err, rdma.ErrBroken) {
+				t.Errorf("a queue pair on it: %v, want ErrBroken", err)
+			}
+		})
+	})
+}
+
 func TestAVanishedPeerIsNoticedByWorkAlone(t *testing.T) {
 	inBubble(t, func(f fixture) {
 		a, b := f.pair()
@@ -345,7 +366,7 @@ func TestConnectionsByServiceIDCarry92BytesAndNoAddresses(t *testing.T) {
 		if !bytes.Equal(req.Private(), sent) {
 			t.Errorf("carried %x, want %x", req.Private(), sent)
 		}
-		want := rdma.ConnInfo{Device: "b", Port: 1, LocalGID: gb, RemoteGID: ga, PKey: 0x8001, RemoteQPN: a.QP.Num()}
+		want := rdma.ConnInfo{Device: "b", Port: 1, LocalGID: gb, RemoteGID: ga, PKey: 0x8001, RemoteQPN: a.QP.Num(), Reads: 16}
 		if got := req.Info(); got != want || got.RemoteName() != ga.String() || got.LocalName() != gb.String() {
 			t.Errorf("request %+v, want %+v", got, want)
 		}
@@ -353,6 +374,24 @@ func TestConnectionsByServiceIDCarry92BytesAndNoAddresses(t *testing.T) {
 		a.Event(rdma.EventEstablished)
 		b.Event(rdma.EventEstablished)
 		r.exchange(a, b)
+	})
+}
+
+func TestReadOfAPeerThatServesNoneEndsTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		addr := netip.MustParseAddr
+		p := NewProvider(NewFabric(), "memory", DeviceConfig{Name: "a", Addrs: []netip.Addr{addr("192.0.2.1")}},
+			DeviceConfig{Name: "b", Addrs: []netip.Addr{addr("192.0.2.2")}, NoReads: true})
+		r := newRig(t, Harness{Provider: p, A: p.Device("a"), B: p.Device("b"), AddrA: addr("192.0.2.1"), AddrB: addr("192.0.2.2"), Port: 7})
+		a, b := r.pair()
+		if n := a.Info().Reads + b.Info().Reads; n != 0 {
+			t.Errorf("the ends tell of %d READs", n)
+		}
+		from, to := r.memory(r.B, 16, rdma.RemoteRead), r.memory(r.A, 16, 0)
+		a.Send(remoteWork(1, rdma.OpRead, all(to), from))
+		a.Done(rdma.OpRead, rdma.StatusRemoteInvalid)
+		a.Event(rdma.EventDisconnected)
+		b.Event(rdma.EventDisconnected)
 	})
 }
 

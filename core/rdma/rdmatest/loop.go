@@ -24,10 +24,12 @@ type Loop struct {
 	// ends, by QPConfig.User, and lastUser are the owner's. No User is given twice.
 	ends     map[uint64]*End
 	lastUser uint64
-	// strays are the receives of shared queues that came back from queue pairs that are closed. They are the owner's.
+	// strays are the receives of shared queues that came back from queue pairs that are closed, unless stray, if not nil, takes them. They
+	// are the owner's.
 	shares bool
 	srqs   []rdma.SRQ
 	strays []rdma.Completion
+	stray  func(c *rdma.Completion)
 }
 
 // sleeper is where the owner waits.
@@ -82,7 +84,11 @@ func (l *Loop) run() {
 func (l *Loop) dispatch(c *rdma.Completion) {
 	e := l.ends[c.User]
 	if e == nil && l.shares && c.User <= l.lastUser && c.Op == rdma.OpRecv && c.Status == rdma.StatusFlushed {
-		l.strays = append(l.strays, *c)
+		if l.stray != nil {
+			l.stray(c)
+		} else {
+			l.strays = append(l.strays, *c)
+		}
 		return
 	}
 	if e == nil {

@@ -35,6 +35,11 @@ type DeviceConfig struct {
 	// MaxSGE, MaxQPWork and MaxMessage are the limits in DeviceAttr: 16, 8192, 1 GiB.
 	MaxSGE, MaxQPWork int
 	MaxMessage        uint32
+	// GrantedSGE is what a queue pair gets at most, whatever MaxSGE is: MaxSGE.
+	GrantedSGE int
+	// MaxReads is how many RDMA READs a connection may have outstanding, made and served: 16. NoReads makes that 0.
+	MaxReads int
+	NoReads  bool
 	// NoSRQ makes it a device without shared receive queues; else they have up to MaxSRQWork receives, which is 65536.
 	NoSRQ      bool
 	MaxSRQWork int
@@ -56,6 +61,11 @@ func (c DeviceConfig) withDefaults() DeviceConfig {
 	}
 	c.MTU = orDefault(c.MTU, 1024)
 	c.MaxSGE = orDefault(c.MaxSGE, 16)
+	c.GrantedSGE = min(orDefault(c.GrantedSGE, c.MaxSGE), c.MaxSGE)
+	c.MaxReads = orDefault(c.MaxReads, 16)
+	if c.NoReads {
+		c.MaxReads = 0
+	}
 	c.MaxQPWork = orDefault(c.MaxQPWork, 8192)
 	c.MaxMessage = orDefault(c.MaxMessage, 1<<30)
 	c.MaxSRQWork = orDefault(c.MaxSRQWork, 1<<16)

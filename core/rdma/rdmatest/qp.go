@@ -41,9 +41,11 @@ type qp struct {
 	num   uint32
 	user  uint64
 	state state
-	sq    queue
-	rq    *queue // its own, or that of srq
-	srq   *srq   // nil if it shares nothing
+	// maxSGE is the longest list.
+	maxSGE int
+	sq     queue
+	rq     *queue // its own, or that of srq
+	srq    *srq   // nil if it shares nothing
 	// peer is the other end, while connected or, on the passive side, accepted.
 	peer *qp
 	// req is the request that this end sent or answered.
@@ -64,6 +66,9 @@ type qp struct {
 var _ rdma.QP = (*qp)(nil)
 
 func (q *qp) Num() uint32 { return q.num }
+
+// MaxSGE is the longest list that is taken.
+func (q *qp) MaxSGE() int { return q.maxSGE }
 
 func (q *qp) String() string { return fmt.Sprintf("%s/%#06x", q.dev.cfg.Name, q.num) }
 

@@ -13,6 +13,7 @@ type srq struct {
 	q       queue
 	qps     []*qp
 	next    int // whose turn it is to be served first
+	broken  bool
 	closed  bool
 	errFull error
 }
@@ -51,6 +52,9 @@ func (q *qp) receiveFrom(cfg rdma.QPConfig, maxSGE int) error {
 	if !ok || s.cq != q.cq || s.closed {
 		return rdma.ErrInvalid
 	}
+	if s.broken {
+		return rdma.ErrBroken
+	}
 	q.srq, q.rq = s, &s.q
 	s.qps = append(s.qps, q)
 	return nil
@@ -85,6 +89,8 @@ func (s *srq) take(w *rdma.Work) error {
 	switch {
 	case s.closed, s.cq.closed:
 		return opError("post receive", s.cq.dev.cfg.Name, rdma.ErrClosed)
+	case s.broken:
+		return opError("post receive", s.cq.dev.cfg.Name, rdma.ErrBroken)
 	case w.Op != rdma.OpRecv:
 		return opError("post receive", s.cq.dev.cfg.Name, rdma.ErrInvalid)
 	case s.q.full():

@@ -15,6 +15,7 @@ var connectChecks = []check{
 	{"TooMuchPrivateDataIsRefused", tooMuchPrivateData},
 	{"InfoNamesBothEnds", infoNamesBothEnds},
 	{"RequestNamesItsDevice", requestNamesItsDevice},
+	{"ReadsAreTheLesserOfBothSides", readsAreTheLesser},
 	{"ReceivesMayBePostedBefore", receivesBeforeConnect},
 	{"FirstSendMayOvertakeEstablished", firstSendAtOnce},
 	{"WhatTheAcceptingSideSendsFirstArrives", acceptingSideSendsFirst},
@@ -144,6 +145,26 @@ func requestNamesItsDevice(r *rig) {
 		r.Errorf("request from %v to %v", info.Remote, info.Local)
 	}
 	r.must(req.Reject(rdma.RejectNoResources, nil))
+}
+
+// readsAreTheLesser is worth most with two devices of which one has fewer.
+func readsAreTheLesser(r *rig) {
+	want := min(r.A.Attr().MaxReads, r.B.Attr().MaxReads)
+	svc := r.service()
+	l := r.listen(svc)
+	a, b := r.la.NewEnd(config()), r.lb.NewEnd(config())
+	a.Connect(r.params(svc, nil))
+	req := r.accept(l)
+	if n := req.Info().Reads; n != want {
+		r.Errorf("the request tells of %d READs, want %d", n, want)
+	}
+	b.Accept(req, nil)
+	a.Event(rdma.EventEstablished)
+	b.Event(rdma.EventEstablished)
+	if na, nb := a.Info().Reads, b.Info().Reads; na != want || nb != want {
+		r.Errorf("the ends tell of %d and %d READs, want %d", na, nb, want)
+	}
+	r.exchange(a, b)
 }
 
 func receivesBeforeConnect(r *rig) {

@@ -122,6 +122,7 @@ func listsAreScattered(r *rig) {
 	cfg := config()
 	cfg.MaxSGE = n
 	a, b := r.la.NewEnd(cfg), r.lb.NewEnd(cfg)
+	n = min(n, a.QP.MaxSGE(), b.QP.MaxSGE())
 	r.join(a, b)
 	src := r.memory(r.A, 4*r.MTU+100, rdma.RemoteRead|rdma.RemoteWrite|rdma.ReadSink)
 	dst := r.memory(r.B, 4*r.MTU+100, rdma.RemoteRead|rdma.RemoteWrite)

@@ -1,6 +1,7 @@
 package rdmatest
 
 import (
+	"bytes"
 	"errors"
 	"math"
 
@@ -15,6 +16,7 @@ var queueChecks = []check{
 	{"NothingAfterARefusedWorkIsTaken", nothingAfterRefused},
 	{"SendsBeforeTheConnectionAreFlushed", sendsBeforeConnection},
 	{"LimitsAreKept", limitsAreKept},
+	{"ListsAreAsLongAsGranted", listsAreAsLongAsGranted},
 	{"UserComesBack", userComesBack},
 }
 
@@ -218,6 +220,35 @@ func limitsAreKept(r *rig) {
 				}
 			}
 		})
+	}
+}
+
+func listsAreAsLongAsGranted(r *rig) {
+	cfg := config()
+	cfg.MaxSGE = r.A.Attr().MaxSGE
+	a, b := r.la.NewEnd(cfg), r.lb.NewEnd(config())
+	n := a.QP.MaxSGE()
+	if n < 1 || n > cfg.MaxSGE {
+		r.Fatalf("granted %d elements of %d", n, cfg.MaxSGE)
+	}
+	r.join(a, b)
+	src, dst := r.memory(r.A, n+1, 0), r.memory(r.B, n, 0)
+	pattern(src.Bytes(), 61)
+	var list []rdma.SGE
+	for i := range n + 1 {
+		list = append(list, sge(src, i, 1)...)
+	}
+	r.la.Do(func() {
+		if taken, err := a.QP.PostSend([]rdma.Work{sendWork(1, list)}); taken != 0 || !errors.Is(err, rdma.ErrInvalid) {
+			r.Errorf("%d elements: %d taken with %v, want ErrInvalid", n+1, taken, err)
+		}
+	})
+	b.Receive(recvWork(2, all(dst)))
+	a.Send(sendWork(3, list[:n]))
+	a.Done(rdma.OpSend, rdma.StatusOK)
+	b.Done(rdma.OpRecv, rdma.StatusOK)
+	if !bytes.Equal(dst.Bytes(), src.Bytes()[:n]) {
+		r.Error("the bytes differ")
 	}
 }
 

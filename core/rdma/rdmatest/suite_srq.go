@@ -275,6 +275,7 @@ func sharedChange(r *rig) {
 		}
 		return true
 	}
+	r.lb.Do(func() { r.lb.stray = func(c *rdma.Completion) { back(c) } }) // it may come late
 	for range max(r.Rounds/40, 20) {
 		a, b := s.pair()
 		r.lb.Do(func() { b.Handle = back })
@@ -308,12 +309,6 @@ func sharedChange(r *rig) {
 		if a.QP != nil {
 			a.Close()
 		}
-		r.lb.Do(func() {
-			for i := range r.lb.strays {
-				back(&r.lb.strays[i])
-			}
-			r.lb.strays = r.lb.strays[:0]
-		})
 	}
 	a, b := s.pair()
 	var got []uint64

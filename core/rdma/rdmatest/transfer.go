@@ -125,6 +125,10 @@ func (q *qp) write(s *slot) {
 }
 
 func (q *qp) read(s *slot) {
+	if q.info.Reads == 0 {
+		q.fail(rdma.StatusRemoteInvalid)
+		return
+	}
 	if s.total > 0 {
 		if !s.isSink() {
 			q.fail(rdma.StatusLocalProtection)

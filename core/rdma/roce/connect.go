@@ -157,8 +157,8 @@ func (q *qp) established(reply *cm.Reply) {
 	switch {
 	case q.state == connecting && reply != nil:
 		q.remote = reply.RemoteQPN
-		q.info.RemoteQPN = uint32(reply.RemoteQPN)
 		reads := q.cq.dev.cfg.MaxReads
+		q.info.RemoteQPN, q.info.Reads = uint32(reply.RemoteQPN), int(min(reply.InitiatorDepth, reads))
 		q.state = connected
 		mtu, _ := ib.ParseMTU(q.info.PathMTU)
 		q.start(reply.SendPSN, mtu, min(reply.InitiatorDepth, reads), min(reply.ResponderResources, reads), reply.FlowControl)

@@ -151,7 +151,7 @@ func newRequest(ep *endpoint, a *cm.Action, port uint16) *request {
 			Device: ep.dev.name, Port: 1,
 			Local: netip.AddrPortFrom(ep.addr, port), Remote: netip.AddrPortFrom(peer, q.IP.Port),
 			LocalGID: ep.gid, RemoteGID: a.Peer, PKey: uint16(q.PKey), RemoteQPN: uint32(q.RemoteQPN),
-			PathMTU: q.PathMTU.Bytes(), IPAddressed: q.IPAddressed,
+			PathMTU: q.PathMTU.Bytes(), IPAddressed: q.IPAddressed, Reads: int(min(q.InitiatorDepth, ep.dev.cfg.MaxReads)),
 		},
 	}
 }

@@ -52,7 +52,12 @@ func TestProviderOnIPv6Loopback(t *testing.T) {
 }
 
 func TestProviderWithoutOffloads(t *testing.T) {
-	rdmatest.TestProvider(t, loopbackHarness("127.0.0.1", "127.0.0.2", "127.0.0.77", func(c *Config) { c.NoGSO, c.NoGRO = true, true }))
+	rdmatest.TestProvider(t, loopbackHarness("127.0.0.1", "127.0.0.2", "127.0.0.77", func(c *Config) {
+		c.NoGSO, c.NoGRO = true, true
+		if c.Addrs[0] == netip.MustParseAddr("127.0.0.2") {
+			c.MaxReads = 3 // fewer than the other side's
+		}
+	}))
 }
 
 // addAddress adds an address to an interface for the time of the test.

@@ -92,6 +92,9 @@ func (c *cq) NewQP(cfg rdma.QPConfig) (rdma.QP, error) {
 
 func (q *qp) Num() uint32 { return uint32(q.num) }
 
+// MaxSGE is the longest list that is taken.
+func (q *qp) MaxSGE() int { return q.m.MaxSGE() }
+
 func (q *qp) fail(op string, err error) error { return failed(op, q.info.Remote.String(), err) }
 
 // usable tells whether work can be taken.

@@ -25,7 +25,7 @@ func (d *Device) nextAsync() (func(), error) {
 	return func() { d.handleAsync(asyncEvent{ev._type, int(ev.port), uint64(ev.handle)}) }, nil
 }
 
-// asyncEvent is an asynchronous event: of a port, or of the queue pair or completion queue of a handle.
+// asyncEvent is an asynchronous event: of a port, or of the queue pair, completion queue or shared receive queue of a handle.
 type asyncEvent struct {
 	kind   C.int
 	port   int
@@ -34,6 +34,12 @@ type asyncEvent struct {
 
 // eventCommEst says that the first message has come in on a queue pair before the connection manager knew that the connection stands.
 const eventCommEst = C.IBV_EVENT_COMM_EST
+
+// Events of shared receive queues: one has failed, and a queue pair in error takes no more from one.
+const (
+	eventSRQError = C.IBV_EVENT_SRQ_ERR
+	eventSpent    = C.IBV_EVENT_QP_LAST_WQE_REACHED
+)
 
 // cutOff is the end of the events.
 func (d *Device) cutOff() error {
@@ -60,7 +66,12 @@ func (d *Device) handleAsync(ev asyncEvent) {
 	case C.IBV_EVENT_CQ_ERR:
 		d.log.Error("a completion queue has failed: its connections end", "device", d.name)
 		d.tellCQ(ev.handle)
-	case C.IBV_EVENT_SQ_DRAINED, C.IBV_EVENT_PATH_MIG, C.IBV_EVENT_QP_LAST_WQE_REACHED:
+	case eventSRQError:
+		d.log.Error("a shared receive queue has failed: its connections end", "device", d.name)
+		d.tellSRQ(ev.handle)
+	case eventSpent:
+		d.tellQP(ev.handle, noteSpent)
+	case C.IBV_EVENT_SQ_DRAINED, C.IBV_EVENT_PATH_MIG, C.IBV_EVENT_SRQ_LIMIT_REACHED:
 	default:
 		kind, known := asyncKinds[ev.kind]
 		if !known {
@@ -86,5 +97,13 @@ func (d *Device) tellCQ(handle uint64) {
 	defer d.mu.Unlock()
 	if c := d.cqs[handle]; c != nil {
 		c.post(note{kind: noteGone})
+	}
+}
+
+func (d *Device) tellSRQ(handle uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.srqs[handle]; s != nil {
+		s.cq.post(note{kind: noteSRQ, srq: s})
 	}
 }

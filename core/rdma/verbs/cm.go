@@ -39,12 +39,12 @@ const eventEstablished = C.RDMA_CM_EVENT_ESTABLISHED
 
 // cmEvent is an event.
 type cmEvent struct {
-	kind          C.int
-	status        int
-	qpn           uint32
-	reads, served C.uint8_t
-	data          []byte
-	request       *cmID // of a request for a connection
+	kind    C.int
+	status  int
+	qpn     uint32
+	reads   reads // what the peer lets us make, and wants served
+	data    []byte
+	request *cmID // of a request for a connection
 }
 
 // cmID is an rdma_cm_id. Whoever holds it may call the functions of C with it, until retire or destroy.
@@ -89,7 +89,8 @@ func (m *manager) next() (func(), error) {
 }
 
 func (m *manager) dispatch(ev *C.struct_gv_event) {
-	e := &cmEvent{kind: ev._type, status: int(ev.status), qpn: uint32(ev.qpn), reads: ev.initiator_depth, served: ev.responder_resources, data: bytesOf(ev)}
+	e := &cmEvent{kind: ev._type, status: int(ev.status), qpn: uint32(ev.qpn), data: bytesOf(ev),
+		reads: reads{made: uint8(ev.initiator_depth), served: uint8(ev.responder_resources)}}
 	handle := uint64(ev.id)
 	if ev.request != nil {
 		e.request = &cmID{m: m, ptr: ev.request, handle: m.prov.handle()}

@@ -36,20 +36,34 @@ func statusOf(s C.enum_ibv_wc_status) rdma.Status {
 
 // completed handles a completion of the device.
 func (c *cq) completed(wc *C.struct_ibv_wc) {
+	if wc.wr_id&C.GV_SHARED != 0 {
+		c.sharedCompleted(wc)
+		return
+	}
 	tag := uint32(wc.wr_id >> 32)
 	place := int(tag & (1<<placeBits - 1))
 	if place >= len(c.qps) || c.qps[place] == nil || uint32(c.qps[place].c.tag) != tag {
 		return // of a queue pair that has been closed
 	}
-	q, at, status := c.qps[place], uint32(wc.wr_id), statusOf(wc.status)
-	if at&C.GV_RECV != 0 {
-		if wc.status == C.IBV_WC_REM_INV_REQ_ERR || wc.status == C.IBV_WC_LOC_QP_OP_ERR { // rxe's words for a message that is too long
-			status = rdma.StatusLocalLength
-		}
-		q.received(at&^C.GV_RECV, status, uint32(wc.byte_len))
+	q, at, status := c.qps[place], uint32(wc.wr_id&C.GV_PLACE), statusOf(wc.status)
+	if wc.wr_id&C.GV_RECV != 0 {
+		status = recvStatusOf(wc.status)
+		q.received(at, status, uint32(wc.byte_len))
 	} else {
 		q.sentUpTo(at, status)
 	}
+	q.notice(status)
+}
+
+func recvStatusOf(s C.enum_ibv_wc_status) rdma.Status {
+	if s == C.IBV_WC_REM_INV_REQ_ERR || s == C.IBV_WC_LOC_QP_OP_ERR { // rxe's words for a message that is too long
+		return rdma.StatusLocalLength
+	}
+	return statusOf(s)
+}
+
+// notice ends a connection of which something has not completed well.
+func (q *qp) notice(status rdma.Status) {
 	if status != rdma.StatusOK && !q.failed {
 		q.failed = true
 		q.breakDown()
@@ -133,14 +147,25 @@ func (q *qp) end(kind rdma.EventKind, reason rdma.RejectReason, data []byte) {
 	q.final = rdma.Completion{Op: rdma.OpEvent, Event: kind, Reason: reason, Data: data}
 	q.cq.ending = append(q.cq.ending, q)
 	q.setDeadline(time.Now().Add(flushTime))
-	if C.gv_qp_error(q.c) != 0 {
+	if !q.halt() {
 		q.destroy()
 	}
 }
 
+// halt puts the queue pair into error, and tells whether the device goes along.
+func (q *qp) halt() bool {
+	if q.halted.IsZero() {
+		if C.gv_qp_error(q.c) != 0 {
+			return false
+		}
+		q.halted = time.Now()
+	}
+	return true
+}
+
 // destroy takes everything from the device.
 func (q *qp) destroy() {
-	if C.gv_qp_destroy(q.c) != 0 {
+	if q.demolish() != nil {
 		return // Close tries again; the deadline goes on
 	}
 	q.setDeadline(time.Time{})
@@ -172,6 +197,8 @@ func (q *qp) expired() {
 	case resolving, connecting, accepted:
 		q.leave()
 		q.end(rdma.EventFailed, 0, nil)
+	case closed:
+		q.depose()
 	default:
 		q.setDeadline(time.Time{})
 	}
@@ -192,6 +219,7 @@ func (q *qp) breakDown() {
 // vanish ends a queue pair whose device is gone.
 func (q *qp) vanish() {
 	if q.state == closed {
+		q.depose()
 		return
 	}
 	q.breakDown()

@@ -168,7 +168,7 @@ func (q *qp) request() error {
 	q.learn(&c)
 	q.state = connecting
 	data, n := privateData(q.private)
-	err := call("connect", C.gv_cm_connect(q.id.ptr, C.uint32_t(q.num), q.dev.reads, q.dev.served, data, n))
+	err := call("connect", C.gv_cm_connect(q.id.ptr, q.c, q.dev.reads.c(), data, n))
 	if q.dev.iwarp && errors.Is(err, unix.ECONNREFUSED) { // by TCP, for nobody listens
 		q.depart(silently)
 		q.end(rdma.EventRejected, rdma.RejectInvalidService, nil)
@@ -179,20 +179,22 @@ func (q *qp) request() error {
 
 func (q *qp) replied(ev *cmEvent) error {
 	var c C.struct_gv_conn
-	if err := q.ready(q.dev.reads, q.dev.served, &c); err != nil {
+	agreed := q.dev.reads.agree(ev.reads)
+	if err := q.ready(agreed, &c); err != nil {
 		return err
 	}
 	if err := call("confirm", C.gv_cm_establish(q.id.ptr)); err != nil {
 		return err
 	}
-	q.info.RemoteQPN = ev.qpn
+	q.info.RemoteQPN, q.info.Reads = ev.qpn, int(agreed.made)
 	q.established(ev.data)
 	return nil
 }
 
 // ready takes the queue pair to the state in which it sends, and notes what the path is.
-func (q *qp) ready(reads, served C.uint8_t, c *C.struct_gv_conn) error {
-	if err := call("make queue pair ready", C.gv_cm_ready(q.id.ptr, q.c, reads, served, rnrTimer, c)); err != nil {
+func (q *qp) ready(agreed reads, c *C.struct_gv_conn) error {
+	q.take()
+	if err := call("make queue pair ready", C.gv_cm_ready(q.id.ptr, q.c, agreed.c(), rnrTimer, c)); err != nil {
 		return err
 	}
 	q.info.PathMTU = int(c.mtu)
@@ -308,7 +310,6 @@ func (q *qp) Accept(req rdma.ConnRequest, private []byte) error {
 func (q *qp) accept(r *request, private []byte) error {
 	var c C.struct_gv_conn
 	q.id = r.id
-	reads, served := min(r.reads, q.dev.reads), min(r.served, q.dev.served)
 	if err := call("prepare queue pair", C.gv_cm_init(q.id.ptr, q.c, &c)); err != nil {
 		return gone(err)
 	}
@@ -316,14 +317,14 @@ func (q *qp) accept(r *request, private []byte) error {
 	if err := q.staysIn(&c); err != nil {
 		return err
 	}
-	if err := q.ready(reads, served, &c); err != nil {
+	if err := q.ready(r.reads, &c); err != nil {
 		return gone(err)
 	}
 	q.id.sendTo(q)
 	q.cq.Flush() // receives are there before the peer sends, which on iWARP does not try again
 	q.c.hold = boolean(q.dev.iwarp)
 	data, n := privateData(private)
-	return gone(call("accept", C.gv_cm_accept(q.id.ptr, C.uint32_t(q.num), reads, served, data, n)))
+	return gone(call("accept", C.gv_cm_accept(q.id.ptr, q.c, r.reads.c(), data, n)))
 }
 
 // gone: what the connection manager refuses to go on with has been given up by the peer.

@@ -34,13 +34,17 @@ type cq struct {
 	// qps are the queue pairs by the lower bits of their tags; the upper ones count how often a place has been given.
 	qps   []*qp
 	alive int
-	// room is for the completions of so much work; used is the depth of the queue pairs.
-	room, used int
-	dirty      []*qp
-	slots      []*C.struct_gv_qp // where C finds the dirty ones
-	// ending are those that end and whose work has not all been completed; timed those with a deadline.
-	ending, timed []*qp
-	fetched       int // completions that Arm found
+	// srqs are the shared receive queues, by their tags as well, sharing the queue pairs that take from them, by number.
+	srqs    []*srq
+	sharing map[uint32]*qp
+	// room is for the completions of so much work; used is the depth of the queues.
+	room, used   int
+	dirty, spare []*qp
+	slots        []*C.struct_gv_qp // where C finds the dirty ones
+	// ending are those that end and whose work has not all been completed; timed those with a deadline; lingering are closed, and the device
+	// may still have receives of a shared queue for them.
+	ending, timed, lingering []*qp
+	at, got                  int // of the completions in C those from at on have not been handled
 
 	// out[:n] is what Poll has filled, late what had no room, or came about outside Poll.
 	out  []rdma.Completion
@@ -55,9 +59,11 @@ type cq struct {
 	taken    []note      // the owner's half, reused
 }
 
+// lateCompletion is of a queue pair, or of a shared queue and perhaps of a queue pair that is gone.
 type lateCompletion struct {
-	qp *qp
-	c  rdma.Completion
+	qp  *qp
+	srq *srq
+	c   rdma.Completion
 }
 
 // placeBits are those of a tag that name a place in cq.qps.
@@ -70,7 +76,7 @@ func (d *Device) NewCQ(cfg rdma.CQConfig) (rdma.CQ, error) {
 	if d.closed {
 		return nil, d.fail("make completion queue", rdma.ErrClosed)
 	}
-	c := &cq{dev: d, handle: d.prov.handle(), bell: -1, epfd: -1}
+	c := &cq{dev: d, handle: d.prov.handle(), bell: -1, epfd: -1, sharing: make(map[uint32]*qp)}
 	depth, vector := C.int(min(max(cfg.Depth, 1), d.maxCQ)), C.int(max(cfg.Index, 0)%d.vectors)
 	err := call("create completion queue", C.gv_cq_create(d.ctx, depth, vector, C.uint64_t(c.handle), &c.c))
 	if err == nil {
@@ -128,6 +134,7 @@ func (c *cq) Poll(out []rdma.Completion) int {
 		c.expire(time.Now())
 	}
 	c.fetch()
+	c.findLost()
 	if len(c.ending) > 0 {
 		c.finish()
 	}
@@ -139,12 +146,16 @@ func (c *cq) Poll(out []rdma.Completion) int {
 // emit returns a completion at once, or keeps it for the next Poll.
 func (c *cq) emit(q *qp, done rdma.Completion) {
 	done.User = q.user
+	c.give(lateCompletion{qp: q, c: done})
+}
+
+func (c *cq) give(l lateCompletion) {
 	if len(c.late) == 0 && c.n < len(c.out) {
-		c.out[c.n] = done
+		c.out[c.n] = l.c
 		c.n++
 		return
 	}
-	c.late = append(c.late, lateCompletion{q, done})
+	c.late = append(c.late, l)
 }
 
 func (c *cq) takeLate() {
@@ -158,22 +169,45 @@ func (c *cq) takeLate() {
 
 // fetch gets completions from the device, and hands over what has been posted.
 func (c *cq) fetch() {
-	n := c.fetched
-	c.fetched = 0
-	if n == 0 {
+	if c.at == c.got {
 		room := len(c.out) - c.n
-		if room == 0 && len(c.dirty) == 0 {
+		if room == 0 && !c.unposted() {
 			return
 		}
-		n = c.turn(room)
+		c.turn(room)
 	}
-	for i := range n {
-		c.completed(&c.c.wc[i])
+	c.consume()
+}
+
+// consume works through what C has fetched. It may be called again from within.
+func (c *cq) consume() {
+	for c.at < c.got {
+		c.at++
+		c.completed(&c.c.wc[c.at-1])
 	}
 }
 
-// turn is the call of C.
-func (c *cq) turn(room int) int {
+// sweep fetches all completions that there are, those that come meanwhile as far as the queue is long.
+func (c *cq) sweep() {
+	c.consume()
+	for left := c.room; left > 0; left -= C.GV_BATCH {
+		n := int(C.gv_cq_turn(c.c, 0, C.GV_BATCH))
+		c.at, c.got = 0, max(n, 0)
+		c.consume()
+		if n < C.GV_BATCH {
+			return
+		}
+	}
+}
+
+// unposted tells that there is work to hand over.
+func (c *cq) unposted() bool { return len(c.dirty) > 0 || slices.ContainsFunc(c.srqs, (*srq).unposted) }
+
+// turn hands over work and fetches completions. With room there must be none that have not been handled.
+func (c *cq) turn(room int) {
+	for _, s := range c.srqs {
+		s.hand()
+	}
 	n := 0
 	for _, q := range c.dirty {
 		if q.dirty = false; q.state < ending && q.c.qp != nil {
@@ -182,17 +216,20 @@ func (c *cq) turn(room int) int {
 		}
 	}
 	got := int(C.gv_cq_turn(c.c, C.int(n), C.int(room)))
+	if room > 0 {
+		c.at, c.got = 0, max(got, 0)
+	}
 	handed := c.dirty
-	c.dirty = c.dirty[:0]
+	c.dirty, c.spare = c.spare[:0], nil
 	for _, q := range handed {
 		if q.c != nil && q.c.err != 0 {
 			q.refused()
 		}
 	}
+	c.spare = handed
 	if got < 0 {
 		c.lose("the completion queue cannot be polled")
 	}
-	return max(got, 0)
 }
 
 // touch has a queue pair's work handed over.
@@ -205,7 +242,7 @@ func (c *cq) touch(q *qp) {
 
 // Flush hands over what was posted.
 func (c *cq) Flush() {
-	if !c.closed && len(c.dirty) > 0 {
+	if !c.closed && c.unposted() {
 		c.turn(0)
 	}
 }
@@ -216,7 +253,7 @@ func (c *cq) Arm() bool {
 		return true
 	}
 	c.Flush()
-	if len(c.late) > 0 || c.fetched > 0 || len(c.dirty) > 0 || slices.ContainsFunc(c.ending, (*qp).drained) {
+	if len(c.late) > 0 || c.at < c.got || len(c.dirty) > 0 || slices.ContainsFunc(c.ending, (*qp).drained) {
 		return false
 	}
 	rung := C.int(0)
@@ -228,7 +265,7 @@ func (c *cq) Arm() bool {
 		c.lose("the completion queue cannot be armed")
 		return false
 	}
-	c.fetched = n
+	c.at, c.got = 0, n
 	return n == 0 && !c.noted.Load()
 }
 
@@ -260,9 +297,9 @@ func (c *cq) Deadline() (first time.Time) {
 }
 
 func (c *cq) expire(now time.Time) {
-	for i := len(c.timed) - 1; i >= 0; i-- { // from the end, for expired takes them off
-		if q := c.timed[i]; !now.Before(q.deadline) {
-			q.expired()
+	for i := len(c.timed) - 1; i >= 0; i-- { // from the end, for expired takes them off, and with a shared queue perhaps others
+		if i < len(c.timed) && !now.Before(c.timed[i].deadline) {
+			c.timed[i].expired()
 		}
 	}
 }
@@ -293,20 +330,37 @@ func (c *cq) place(q *qp) error {
 	q.place = i
 	c.qps[i] = q
 	c.alive++
-	c.used += q.depth
 	return nil
 }
 
-// drop forgets a queue pair and what it has not been told of.
+// reserve sets room aside for the completions of so much work. Who lingers has to go for it.
+func (c *cq) reserve(depth int) error {
+	for c.used+depth > c.room && len(c.lingering) > 0 {
+		if c.lingering[0].bury() != nil {
+			break
+		}
+	}
+	if c.used+depth > c.room {
+		return fmt.Errorf("%w: its completions might not fit the completion queue, which has %d of %d left", rdma.ErrFull, c.room-c.used, c.room)
+	}
+	c.used += depth
+	return nil
+}
+
+// drop forgets a queue pair and what it has not been told of. The receives that it took from a shared queue have come to nothing.
 func (c *cq) drop(q *qp) {
 	same := func(o *qp) bool { return o == q }
 	c.qps[q.place] = nil
 	c.alive--
-	c.used -= q.depth
 	c.dirty = slices.DeleteFunc(c.dirty, same)
 	c.ending = slices.DeleteFunc(c.ending, same)
-	c.timed = slices.DeleteFunc(c.timed, same)
-	c.late = slices.DeleteFunc(c.late, func(l lateCompletion) bool { return l.qp == q })
+	q.setDeadline(time.Time{})
+	c.late = slices.DeleteFunc(c.late, func(l lateCompletion) bool { return l.qp == q && l.srq == nil })
+	for i := range c.late {
+		if l := &c.late[i]; l.qp == q {
+			l.c.Status, l.c.Bytes = rdma.StatusFlushed, 0
+		}
+	}
 }
 
 // Close frees the queue.
@@ -317,16 +371,24 @@ func (c *cq) Close() error {
 	if c.alive > 0 {
 		return c.dev.fail("close completion queue that has queue pairs", rdma.ErrState)
 	}
+	if slices.ContainsFunc(c.srqs, func(s *srq) bool { return s != nil }) {
+		return c.dev.fail("close completion queue that has shared receive queues", rdma.ErrState)
+	}
 	return c.shutdown()
 }
 
-// shutdown closes the queue with its queue pairs.
+// shutdown closes the queue with its queue pairs and shared receive queues.
 func (c *cq) shutdown() error {
 	if c.closed {
 		return nil
 	}
 	var errs []error
 	c.each(func(q *qp) { errs = append(errs, q.Close()) })
+	for _, s := range c.srqs {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
 	c.closed = true
 	c.mu.Lock()
 	c.shutNote, c.notes = true, nil

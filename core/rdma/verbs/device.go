@@ -35,16 +35,17 @@ type Device struct {
 	attr  rdma.DeviceAttr
 	ports int
 	// iwarp tells that the sink of an RDMA READ needs the right of remote writing.
-	iwarp bool
-	// reads and served are the most RDMA READs of a queue pair, as requester and as responder.
-	reads, served C.uint8_t
-	maxCQ         int
-	vectors       int
-	ctx           *C.struct_ibv_context
-	cover         *C.struct_ibv_cq // see coverKey
-	pd            *C.struct_ibv_pd
-	async         *reader
-	counts        counters
+	iwarp   bool
+	reads   reads // the most of a queue pair
+	maxCQ   int
+	vectors int
+	// sharedWork and sharedSGE are the most receives of a shared queue and the longest list of one, 0 if the device has no shared queues.
+	sharedWork, sharedSGE int
+	ctx                   *C.struct_ibv_context
+	cover                 *C.struct_ibv_cq // see coverKey
+	pd                    *C.struct_ibv_pd
+	async                 *reader
+	counts                counters
 	// shut tells that the device is closed, gone that the hardware is gone or of no use.
 	shut, gone atomic.Bool
 	// quit is closed when the device is closed; farewells are the goroutines that end connections.
@@ -53,8 +54,9 @@ type Device struct {
 
 	mu        sync.Mutex
 	closed    bool
-	cqs       map[uint64]*cq // by handle
-	qps       map[uint64]*qp // by handle
+	cqs       map[uint64]*cq  // by handle
+	qps       map[uint64]*qp  // by handle
+	srqs      map[uint64]*srq // by handle
 	regions   map[*region]struct{}
 	listeners map[*listener]struct{}
 	requests  map[*request]struct{}
@@ -65,13 +67,13 @@ type Device struct {
 // counters are those of the device, all of the control path.
 type counters struct {
 	connects, accepts, rejects, established, disconnects, failures, requestsLost, partitionRefused atomic.Uint64
-	postErrors, unflushed, asyncEvents, madsLost                                                   atomic.Uint64
+	postErrors, unflushed, narrowed, asyncEvents, madsLost, receivesLost                           atomic.Uint64
 }
 
 func openDevice(p *Provider, a adapter) (*Device, error) {
 	d := &Device{
 		prov: p, cfg: &p.cfg, name: a.name, index: a.index, iwarp: a.iwarp, log: p.cfg.Log.Named(a.name), quit: make(chan struct{}),
-		cqs: make(map[uint64]*cq), qps: make(map[uint64]*qp), regions: make(map[*region]struct{}),
+		cqs: make(map[uint64]*cq), qps: make(map[uint64]*qp), srqs: make(map[uint64]*srq), regions: make(map[*region]struct{}),
 		listeners: make(map[*listener]struct{}), requests: make(map[*request]struct{}),
 		mads: make(map[*deviceMADs]struct{}), conflicts: make(map[int]conflict),
 	}
@@ -108,11 +110,14 @@ func (d *Device) learn(guid ib.GUID) error {
 	if a.max_sge_rd > 0 {
 		sge = min(sge, int(a.max_sge_rd))
 	}
+	// On iWARP a message that finds no receive does not wait, as a shared queue promises: it ends the connection.
+	if !d.iwarp && a.max_srq > 0 && a.max_srq_wr > 0 && a.max_srq_sge > 0 {
+		d.sharedWork, d.sharedSGE = min(int(a.max_srq_wr), maxShared), min(sge, int(a.max_srq_sge))
+	}
 	d.ports, d.maxCQ, d.vectors = int(a.phys_port_cnt), int(a.max_cqe), max(int(d.ctx.num_comp_vectors), 1)
-	most := d.cfg.MaxReads
-	d.reads, d.served = C.uint8_t(min(int(a.max_qp_init_rd_atom), most)), C.uint8_t(min(int(a.max_qp_rd_atom), most))
+	d.reads = readsOf(int(a.max_qp_init_rd_atom), int(a.max_qp_rd_atom), d.cfg.MaxReads)
 	d.attr = rdma.DeviceAttr{
-		NodeGUID: guid, MaxSGE: sge, MaxQPWork: int(a.max_qp_wr), MaxReads: int(min(d.reads, d.served)), MaxMessage: uint32(port.max_msg_sz),
+		NodeGUID: guid, MaxSGE: sge, MaxQPWork: int(a.max_qp_wr), MaxReads: int(min(d.reads.made, d.reads.served)), MaxMessage: uint32(port.max_msg_sz),
 		IWARP: d.iwarp,
 	}
 	return d.coverKey(a.vendor_id)
@@ -127,6 +132,11 @@ func (d *Device) Name() string { return d.name }
 
 // Attr returns the limits and the identity.
 func (d *Device) Attr() rdma.DeviceAttr { return d.attr }
+
+// limits is what the attributes tell of for one queue pair.
+func (d *Device) limits() room {
+	return room{sends: uint32(d.attr.MaxQPWork), recvs: uint32(d.attr.MaxQPWork), elements: uint32(d.attr.MaxSGE)}
+}
 
 // Ports lists the ports.
 func (d *Device) Ports() ([]rdma.Port, error) {
@@ -226,8 +236,8 @@ func (d *Device) Stats() map[string]uint64 {
 	m := map[string]uint64{
 		"connects": c.connects.Load(), "accepts": c.accepts.Load(), "rejects": c.rejects.Load(), "established": c.established.Load(),
 		"disconnects": c.disconnects.Load(), "connection_failures": c.failures.Load(), "requests_lost": c.requestsLost.Load(), "partitions_refused": c.partitionRefused.Load(),
-		"post_errors": c.postErrors.Load(), "queue_pairs_not_flushed": c.unflushed.Load(), "async_events": c.asyncEvents.Load(),
-		"datagrams_lost": c.madsLost.Load(),
+		"post_errors": c.postErrors.Load(), "queue_pairs_not_flushed": c.unflushed.Load(), "queue_pairs_narrowed": c.narrowed.Load(), "async_events": c.asyncEvents.Load(),
+		"datagrams_lost": c.madsLost.Load(), "shared_receives_lost": c.receivesLost.Load(),
 	}
 	hardwareCounters(d.name, m)
 	return m

@@ -197,8 +197,9 @@ func (b *binding) lost() {
 
 // offer queues a request; false if there is no room.
 func (l *listener) offer(ev *cmEvent, info rdma.ConnInfo) bool {
-	info.RemoteQPN = ev.qpn
-	r := &request{dev: l.dev, id: ev.request, info: info, private: l.dev.requestData(ev.data), reads: ev.reads, served: ev.served}
+	agreed := l.dev.reads.agree(ev.reads)
+	info.RemoteQPN, info.Reads = ev.qpn, int(agreed.made)
+	r := &request{dev: l.dev, id: ev.request, info: info, private: l.dev.requestData(ev.data), reads: agreed}
 	l.dev.mu.Lock()
 	defer l.dev.mu.Unlock()
 	if l.dev.closed || len(l.queue) == cap(l.queue) {

@@ -133,6 +133,9 @@ func rings(q *C.struct_gv_queue) ([]C.struct_gv_wr, []C.struct_ibv_sge) {
 	return unsafe.Slice(q.wrs, places), unsafe.Slice(q.sges, places*int(q.max_sge))
 }
 
+// orderOf is the view of a shared receive queue's order.
+func orderOf(s *C.struct_gv_srq) []C.uint32_t { return unsafe.Slice(s.order, int(s.q.mask)+1) }
+
 // growDirty makes room for n queue pairs in the list that gv_cq_turn works through.
 func (c *cq) growDirty(n int) error {
 	if n <= len(c.slots) {

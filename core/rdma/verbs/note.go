@@ -3,6 +3,8 @@
 package verbs
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -13,6 +15,8 @@ const (
 	noteEvent   noteKind = iota + 1 // an event of the connection manager
 	noteCommEst                     // the peer has sent before the connection manager knew
 	noteBroken                      // the device says that the queue pair has failed
+	noteSpent                       // the device says that a queue pair in error takes no more from its shared receive queue
+	noteSRQ                         // the device says that a shared receive queue has failed
 	noteGone                        // the device, or the whole queue, is of no use any more
 )
 
@@ -20,6 +24,7 @@ const (
 type note struct {
 	kind noteKind
 	qp   *qp
+	srq  *srq
 	ev   *cmEvent
 }
 
@@ -54,6 +59,13 @@ func (c *cq) obey(n *note) {
 	switch {
 	case n.kind == noteGone:
 		c.each(func(q *qp) { q.vanish() })
+		for _, q := range slices.Clone(c.lingering) {
+			q.vanish()
+		}
+	case n.kind == noteSRQ:
+		n.srq.fail()
+	case n.kind == noteSpent:
+		n.qp.exhausted()
 	case n.qp.state == closed:
 	case n.kind == noteEvent:
 		n.qp.event(n.ev)

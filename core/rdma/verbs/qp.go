@@ -43,7 +43,8 @@ type qp struct {
 	key   uint64 // C's name of it
 	place int
 	num   uint32
-	depth int // of both queues
+	depth int // of both queues, without a shared one
+	sge   int // elements of a list
 	user  uint64
 	state state
 	dirty bool
@@ -57,6 +58,14 @@ type qp struct {
 	failed       bool // the device has reported a failure
 	broken       bool // a send that failed has been told of
 	errFull      error
+
+	// srq is where the receives come from, if that is a shared queue, and taker this queue pair's part in it as long as it takes.
+	srq   *srq
+	taker taker
+	takes bool
+	// halted is when the queue pair was put into error, spent tells that the device has said that it takes no more receives.
+	halted time.Time
+	spent  bool
 
 	id       *cmID
 	private  []byte
@@ -91,21 +100,28 @@ func (c *cq) NewQP(cfg rdma.QPConfig) (rdma.QP, error) {
 	case cfg.SendDepth < 0, cfg.RecvDepth < 0, cfg.SendDepth > d.attr.MaxQPWork, cfg.RecvDepth > d.attr.MaxQPWork, sge < 0, sge > d.attr.MaxSGE:
 		return nil, d.fail("make queue pair beyond the device's limits", rdma.ErrInvalid)
 	}
-	q := &qp{cq: c, dev: d, key: d.prov.handle(), user: cfg.User, depth: cfg.SendDepth + cfg.RecvDepth}
-	if c.used+q.depth > c.room {
-		return nil, d.fail("make queue pair", fmt.Errorf("%w: its completions might not fit the completion queue, which has %d of %d left",
-			rdma.ErrFull, c.room-c.used, c.room))
+	s, err := c.sharedOf(&cfg)
+	if err != nil {
+		return nil, d.fail("make queue pair on a shared receive queue", err)
 	}
-	if err := c.place(q); err != nil {
+	q := &qp{cq: c, dev: d, key: d.prov.handle(), user: cfg.User, depth: cfg.SendDepth + cfg.RecvDepth, srq: s}
+	if err := c.reserve(q.depth); err != nil {
 		return nil, d.fail("make queue pair", err)
 	}
-	err := call("create queue pair", C.gv_qp_create(d.pd, c.c, C.uint64_t(q.key), C.uint32_t(cfg.SendDepth), C.uint32_t(cfg.RecvDepth),
-		C.uint32_t(sge), &q.c))
-	if err != nil {
+	if err := c.place(q); err != nil {
+		c.used -= q.depth
+		return nil, d.fail("make queue pair", err)
+	}
+	if err := q.create(&cfg, sge); err != nil {
 		c.drop(q)
+		c.used -= q.depth
 		return nil, d.fail("make queue pair", err)
 	}
 	q.prepare()
+	if s != nil {
+		s.users++
+		c.sharing[q.num] = q
+	}
 	d.mu.Lock()
 	d.qps[q.key] = q
 	d.mu.Unlock()
@@ -114,7 +130,7 @@ func (c *cq) NewQP(cfg rdma.QPConfig) (rdma.QP, error) {
 
 // prepare makes the Go half.
 func (q *qp) prepare() {
-	q.num = uint32(q.c.qp.qp_num)
+	q.num, q.sge = uint32(q.c.qp.qp_num), int(q.c.sq.max_sge)
 	q.c.tag = C.uint64_t(uint32(q.key)<<placeBits | uint32(q.place))
 	q.sendWRs, q.sendSGEs = rings(&q.c.sq)
 	q.recvWRs, q.recvSGEs = rings(&q.c.rq)
@@ -125,6 +141,9 @@ func (q *qp) prepare() {
 }
 
 func (q *qp) Num() uint32 { return q.num }
+
+// MaxSGE is the longest list that is taken, as the device granted it.
+func (q *qp) MaxSGE() int { return q.sge }
 
 func (q *qp) String() string { return fmt.Sprintf("%s/%#06x", q.dev.name, q.num) }
 
@@ -156,7 +175,7 @@ func (q *qp) takeSend(w *rdma.Work) error {
 	}
 	at := s.tail & s.mask
 	wr := &q.sendWRs[at]
-	total, ok := q.elements(w.SGL, s, q.sendSGEs, wr)
+	total, ok := q.dev.elements(w.SGL, s, at, q.sendSGEs, wr)
 	if !ok {
 		return rdma.ErrInvalid
 	}
@@ -201,7 +220,7 @@ func (q *qp) takeRecv(w *rdma.Work) error {
 		return rdma.ErrClosed
 	case q.silent():
 		return rdma.ErrState
-	case w.Op != rdma.OpRecv:
+	case w.Op != rdma.OpRecv, q.srq != nil:
 		return rdma.ErrInvalid
 	}
 	s := &q.c.rq
@@ -209,7 +228,7 @@ func (q *qp) takeRecv(w *rdma.Work) error {
 		return rdma.ErrFull
 	}
 	at := s.tail & s.mask
-	if _, ok := q.elements(w.SGL, s, q.recvSGEs, &q.recvWRs[at]); !ok {
+	if _, ok := q.dev.elements(w.SGL, s, at, q.recvSGEs, &q.recvWRs[at]); !ok {
 		return rdma.ErrInvalid
 	}
 	if wr := &q.recvWRs[at]; wr.nsge == 0 && q.dev.iwarp { // libsiw refuses a receive that has no elements
@@ -238,17 +257,17 @@ func (q *qp) refusal(op string, err error) error {
 	return failed(op, q.String(), err)
 }
 
-// elements checks a list, lays it into the ring and returns how many bytes it names. Empty elements are left out: devices differ in
-// what they take them for, 2 GiB being one meaning.
-func (q *qp) elements(sgl []rdma.SGE, s *C.struct_gv_queue, ring []C.struct_ibv_sge, wr *C.struct_gv_wr) (total uint64, ok bool) {
+// elements checks a list, lays it into a place of the ring and returns how many bytes it names. Empty elements are left out: devices
+// differ in what they take them for, 2 GiB being one meaning.
+func (d *Device) elements(sgl []rdma.SGE, s *C.struct_gv_queue, at C.uint32_t, ring []C.struct_ibv_sge, wr *C.struct_gv_wr) (total uint64, ok bool) {
 	if len(sgl) > int(s.max_sge) {
 		return 0, false
 	}
-	first := uint64(s.tail&s.mask) * uint64(s.max_sge)
+	first := uint64(at) * uint64(s.max_sge)
 	n := uint64(0)
 	for i := range sgl {
 		to := &ring[first+n]
-		if !q.dev.element(&sgl[i], to) {
+		if !d.element(&sgl[i], to) {
 			return 0, false
 		}
 		if to.length > 0 {
@@ -257,7 +276,7 @@ func (q *qp) elements(sgl []rdma.SGE, s *C.struct_gv_queue, ring []C.struct_ibv_
 		}
 	}
 	wr.nsge = C.uint16_t(n)
-	return total, total <= min(uint64(q.dev.attr.MaxMessage), math.MaxUint32)
+	return total, total <= min(uint64(d.attr.MaxMessage), math.MaxUint32)
 }
 
 // flushSends completes everything in the send queue as flushed. The device must have none of it.
@@ -302,22 +321,56 @@ func (q *qp) setDeadline(t time.Time) {
 	q.deadline = t
 }
 
-// Close destroys the queue pair.
+// Close destroys the queue pair, or leaves that for later if it may have receives of a shared queue.
 func (q *qp) Close() error {
 	if q.state == closed {
 		return nil
 	}
 	q.leave()
 	q.state = closed
+	wait := q.owes()
 	q.cq.drop(q)
-	q.dev.mu.Lock()
-	delete(q.dev.qps, q.key)
-	q.dev.mu.Unlock()
-	err := call("destroy queue pair", C.gv_qp_destroy(q.c))
-	C.gv_qp_free(q.c)
-	q.c = nil
+	if q.srq != nil {
+		q.srq.users--
+	}
+	if wait {
+		q.linger()
+		return nil
+	}
+	err := q.demolish()
+	q.forget()
 	if err != nil {
 		return failed("close", q.String(), err)
 	}
 	return nil
+}
+
+// demolish destroys the queue pair of the device.
+func (q *qp) demolish() error {
+	if q.takes {
+		q.cq.sweep() // a driver may take the completions of a queue pair away with it
+	}
+	if err := call("destroy queue pair", C.gv_qp_destroy(q.c)); err != nil {
+		return err
+	}
+	if q.takes {
+		q.takes = false
+		q.cq.sweep() // later on the number may be another's
+		q.srq.left(q)
+	}
+	return nil
+}
+
+// forget frees what is left of a closed queue pair.
+func (q *qp) forget() {
+	c := q.cq
+	c.used -= q.depth
+	if c.sharing[q.num] == q {
+		delete(c.sharing, q.num)
+	}
+	q.dev.mu.Lock()
+	delete(q.dev.qps, q.key)
+	q.dev.mu.Unlock()
+	C.gv_qp_free(q.c)
+	q.c = nil
 }

@@ -23,12 +23,12 @@ const (
 
 // request is a request for a connection.
 type request struct {
-	dev           *Device
-	id            *cmID
-	info          rdma.ConnInfo
-	private       []byte
-	reads, served C.uint8_t
-	timer         *time.Timer
+	dev     *Device
+	id      *cmID
+	info    rdma.ConnInfo
+	private []byte
+	reads   reads // of both sides
+	timer   *time.Timer
 
 	mu    sync.Mutex
 	state requestState

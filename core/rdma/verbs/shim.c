@@ -90,6 +90,15 @@ static uint32_t batch(const struct gv_queue *s, uint32_t most)
 
 #define CHAIN 32
 
+// set_receive makes the receive in a place one of a list of n.
+static void set_receive(struct ibv_recv_wr *wr, uint32_t i, uint32_t n, const struct gv_queue *s, uint32_t at, uint64_t id)
+{
+	wr[i].wr_id = id | at;
+	wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
+	wr[i].sg_list = s->sges + (size_t)at * s->max_sge;
+	wr[i].num_sge = s->wrs[at].nsge;
+}
+
 static int hand_receives(struct gv_qp *q)
 {
 	struct ibv_recv_wr wr[CHAIN], *bad;
@@ -98,13 +107,8 @@ static int hand_receives(struct gv_qp *q)
 	int err;
 
 	while ((n = batch(s, CHAIN)) > 0) {
-		for (i = 0; i < n; i++) {
-			uint32_t at = (s->handed + i) & s->mask;
-			wr[i].wr_id = q->tag << 32 | GV_RECV | at;
-			wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
-			wr[i].sg_list = s->sges + (size_t)at * s->max_sge;
-			wr[i].num_sge = s->wrs[at].nsge;
-		}
+		for (i = 0; i < n; i++)
+			set_receive(wr, i, n, s, (s->handed + i) & s->mask, q->tag << 32 | GV_RECV);
 		bad = NULL;
 		err = ibv_post_recv(q->qp, wr, &bad);
 		if (err) {
@@ -141,6 +145,27 @@ static int hand_sends(struct gv_qp *q)
 		if (err) {
 			s->handed += bad ? bad - wr : 0;
 			return err;
+		}
+		s->handed += n;
+	}
+	return 0;
+}
+
+int gv_srq_turn(struct gv_srq *q)
+{
+	struct ibv_recv_wr wr[CHAIN], *bad;
+	struct gv_queue *s = &q->q;
+	uint32_t i, n;
+	int err;
+
+	while ((n = min32(s->tail - s->handed, CHAIN)) > 0) {
+		for (i = 0; i < n; i++)
+			set_receive(wr, i, n, s, q->order[(s->handed + i) & s->mask], q->tag << 32 | GV_RECV | GV_SHARED);
+		bad = NULL;
+		err = ibv_post_srq_recv(q->srq, wr, &bad);
+		if (err) {
+			s->handed += bad ? bad - wr : 0;
+			return err < 0 ? -err : err; // rxe's has a sign
 		}
 		s->handed += n;
 	}
@@ -194,78 +219,106 @@ static int make_queue(struct gv_queue *s, uint32_t depth, uint32_t sge)
 	return s->wrs && s->sges ? 0 : ENOMEM;
 }
 
-// The fewest places of a send queue that halving ends at.
-#define FEWEST 16
+static void free_queue(struct gv_queue *s)
+{
+	free(s->wrs);
+	free(s->sges);
+}
 
-static int create(struct ibv_pd *pd, struct gv_cq *c, uint64_t handle, uint32_t send, uint32_t recv, uint32_t sge, uint32_t bytes,
-		  struct gv_qp *q)
+int gv_srq_create(struct ibv_pd *pd, uint64_t handle, uint32_t depth, uint32_t sge, struct gv_srq **out)
+{
+	struct ibv_srq_init_attr a = { .srq_context = (void *)(uintptr_t)handle, .attr = { .max_wr = depth, .max_sge = sge } };
+	struct gv_srq *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s)
+		return ENOMEM;
+	err = make_queue(&s->q, depth, sge);
+	if (err)
+		goto fail;
+	s->order = calloc(s->q.mask + (size_t)1, sizeof(*s->order));
+	err = ENOMEM;
+	if (!s->order)
+		goto fail;
+	errno = 0;
+	s->srq = ibv_create_srq(pd, &a);
+	err = errno ? errno : ENOMEM;
+	if (!s->srq)
+		goto fail;
+	s->q.hw = a.attr.max_wr;
+	err = EINVAL;
+	if (a.attr.max_wr < depth || a.attr.max_sge < sge)
+		goto fail;
+	*out = s;
+	return 0;
+fail:
+	gv_srq_destroy(s);
+	gv_srq_free(s);
+	return err;
+}
+
+int gv_srq_destroy(struct gv_srq *s)
+{
+	int err = s->srq ? ibv_destroy_srq(s->srq) : 0;
+
+	if (!err)
+		s->srq = NULL;
+	return err;
+}
+
+void gv_srq_free(struct gv_srq *s)
+{
+	free_queue(&s->q);
+	free(s->order);
+	free(s);
+}
+
+int gv_qp_create(struct ibv_pd *pd, struct gv_cq *c, struct gv_srq *srq, uint64_t handle, struct gv_room *room, struct gv_qp **out)
 {
 	struct ibv_qp_init_attr a = {
 		.qp_context = (void *)(uintptr_t)handle,
 		.send_cq = c->cq,
 		.recv_cq = c->cq,
+		.srq = srq ? srq->srq : NULL,
 		.qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = send, .max_recv_wr = recv, .max_send_sge = sge, .max_recv_sge = sge, .max_inline_data = bytes },
+		.cap = { .max_send_wr = room->sends, .max_recv_wr = srq ? 0 : room->recvs, .max_send_sge = room->elements,
+			 .max_recv_sge = srq ? 0 : room->elements, .max_inline_data = room->inl },
 	};
-
-	errno = 0;
-	q->qp = ibv_create_qp(pd, &a);
-	if (!q->qp)
-		return errno ? errno : ENOMEM;
-	if (a.cap.max_send_sge < sge || a.cap.max_recv_sge < sge || a.cap.max_recv_wr < recv) {
-		ibv_destroy_qp(q->qp);
-		q->qp = NULL;
-		return EINVAL;
-	}
-	q->sq.hw = a.cap.max_send_wr;
-	q->rq.hw = a.cap.max_recv_wr;
-	q->max_inline = a.cap.max_inline_data;
-	return 0;
-}
-
-// A device may have all that its attributes tell of, but not all at once: first the inline data is given up, then half of the send
-// queue, again and again.
-static int create_fitting(struct ibv_pd *pd, struct gv_cq *c, uint64_t handle, uint32_t send, uint32_t recv, uint32_t sge, struct gv_qp *q)
-{
-	uint32_t bytes = 64;
-	int err;
-
-	for (;;) {
-		err = create(pd, c, handle, send, recv, sge, bytes, q);
-		if (err != EINVAL && err != ENOMEM)
-			return err;
-		if (bytes)
-			bytes = 0;
-		else if (send / 2 >= FEWEST)
-			send /= 2;
-		else
-			return err;
-	}
-}
-
-int gv_qp_create(struct ibv_pd *pd, struct gv_cq *c, uint64_t handle, uint32_t send, uint32_t recv, uint32_t sge, struct gv_qp **out)
-{
 	struct gv_qp *q = calloc(1, sizeof(*q));
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 	int err;
 
 	if (!q)
 		return ENOMEM;
-	err = make_queue(&q->sq, send, sge);
+	errno = 0;
+	q->qp = ibv_create_qp(pd, &a);
+	if (!q->qp) {
+		err = errno ? errno : ENOMEM;
+		free(q);
+		return err;
+	}
+	room->sends = a.cap.max_send_wr;
+	room->recvs = a.cap.max_recv_wr;
+	room->elements = srq ? a.cap.max_send_sge : min32(a.cap.max_send_sge, a.cap.max_recv_sge);
+	room->inl = a.cap.max_inline_data;
+	*out = q;
+	return 0;
+}
+
+int gv_qp_prepare(struct gv_qp *q, uint32_t send, uint32_t recv, const struct gv_room *granted)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	int err;
+
+	err = make_queue(&q->sq, send, granted->elements);
 	if (!err)
-		err = make_queue(&q->rq, recv, sge);
-	if (!err)
-		err = create_fitting(pd, c, handle, send ? send : 1, recv ? recv : 1, sge, q);
+		err = make_queue(&q->rq, recv, granted->elements);
+	q->sq.hw = granted->sends;
+	q->rq.hw = granted->recvs;
+	q->max_inline = granted->inl;
 	// INIT, for receives to be posted. Port and partition are those of the connection later on.
 	if (!err)
 		err = ibv_modify_qp(q->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	if (err) {
-		gv_qp_destroy(q);
-		gv_qp_free(q);
-		return err;
-	}
-	*out = q;
-	return 0;
+	return err;
 }
 
 int gv_qp_destroy(struct gv_qp *q)
@@ -279,10 +332,8 @@ int gv_qp_destroy(struct gv_qp *q)
 
 void gv_qp_free(struct gv_qp *q)
 {
-	free(q->sq.wrs);
-	free(q->sq.sges);
-	free(q->rq.wrs);
-	free(q->rq.sges);
+	free_queue(&q->sq);
+	free_queue(&q->rq);
 	free(q);
 }
 
@@ -425,9 +476,7 @@ int gv_cm_partition(struct rdma_cm_id *id, struct gv_conn *c)
 	return err;
 }
 
-static uint8_t least(uint8_t a, uint8_t b) { return a < b ? a : b; }
-
-int gv_cm_ready(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t served, uint8_t rnr_timer, struct gv_conn *c)
+int gv_cm_ready(struct rdma_cm_id *id, struct gv_qp *q, struct gv_reads reads, uint8_t rnr_timer, struct gv_conn *c)
 {
 	struct ibv_qp_attr a;
 	int mask, err;
@@ -438,7 +487,7 @@ int gv_cm_ready(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t s
 	// Bits that kernels of old report for attributes of Ethernet, which are part of ah_attr now.
 	mask &= ~0xe00000;
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
-		a.max_dest_rd_atomic = least(a.max_dest_rd_atomic, served);
+		a.max_dest_rd_atomic = reads.served;
 	if (mask & IBV_QP_MIN_RNR_TIMER)
 		a.min_rnr_timer = rnr_timer;
 	err = ibv_modify_qp(q->qp, &a, mask);
@@ -448,44 +497,43 @@ int gv_cm_ready(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t s
 	c->has_gid = a.ah_attr.is_global;
 	c->sgid_index = a.ah_attr.grh.sgid_index;
 	memcpy(c->dgid, a.ah_attr.grh.dgid.raw, 16);
-	c->max_served = a.max_dest_rd_atomic;
 	err = modify(id, &a, &mask, IBV_QPS_RTS);
 	if (err)
 		return err;
 	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
-		a.max_rd_atomic = least(a.max_rd_atomic, reads);
-	c->max_reads = a.max_rd_atomic;
+		a.max_rd_atomic = reads.made;
 	return ibv_modify_qp(q->qp, &a, mask);
 }
 
-static struct rdma_conn_param param(uint32_t qpn, uint8_t reads, uint8_t served, const void *data, uint8_t len)
+static struct rdma_conn_param param(const struct gv_qp *q, struct gv_reads reads, const void *data, uint8_t len)
 {
 	struct rdma_conn_param p = {
 		.private_data = data,
 		.private_data_len = len,
-		.responder_resources = served,
-		.initiator_depth = reads,
+		.responder_resources = reads.served,
+		.initiator_depth = reads.made,
 		.flow_control = 1,
 		.retry_count = 7,
 		.rnr_retry_count = 7,
-		.qp_num = qpn,
+		.srq = q->qp->srq != NULL,
+		.qp_num = q->qp->qp_num,
 	};
 
 	return p;
 }
 
-int gv_cm_connect(struct rdma_cm_id *id, uint32_t qpn, uint8_t reads, uint8_t served, const void *data, uint8_t len)
+int gv_cm_connect(struct rdma_cm_id *id, struct gv_qp *q, struct gv_reads reads, const void *data, uint8_t len)
 {
-	struct rdma_conn_param p = param(qpn, reads, served, data, len);
+	struct rdma_conn_param p = param(q, reads, data, len);
 
 	return outcome(rdma_connect(id, &p));
 }
 
 int gv_cm_establish(struct rdma_cm_id *id) { return outcome(rdma_establish(id)); }
 
-int gv_cm_accept(struct rdma_cm_id *id, uint32_t qpn, uint8_t reads, uint8_t served, const void *data, uint8_t len)
+int gv_cm_accept(struct rdma_cm_id *id, struct gv_qp *q, struct gv_reads reads, const void *data, uint8_t len)
 {
-	struct rdma_conn_param p = param(qpn, reads, served, data, len);
+	struct rdma_conn_param p = param(q, reads, data, len);
 
 	return outcome(rdma_accept(id, &p));
 }
@@ -528,6 +576,10 @@ int gv_async_next(struct ibv_context *ctx, struct gv_async *ev)
 		break;
 	case IBV_EVENT_CQ_ERR:
 		ev->handle = (uintptr_t)e.element.cq->cq_context;
+		break;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		ev->handle = (uintptr_t)e.element.srq->srq_context;
 		break;
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:

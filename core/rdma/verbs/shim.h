@@ -41,8 +41,19 @@ struct gv_qp {
 	int err; // why the hardware took no more, an errno
 };
 
-#define GV_RECV 0x80000000u // in a wr_id: of the receive queue
-#define GV_BATCH 128        // completions fetched at once
+// gv_srq is a shared receive queue. Its work requests may complete in any order, so they lie in places of Go's choice: order says in
+// which, by the counter of the queue.
+struct gv_srq {
+	struct ibv_srq *srq;
+	uint64_t tag; // upper half of every wr_id
+	struct gv_queue q;
+	uint32_t *order;
+};
+
+#define GV_RECV 0x80000000u   // in a wr_id: of a receive queue
+#define GV_SHARED 0x40000000u // and that is a shared one
+#define GV_PLACE 0x3fffffffu  // in a wr_id: the place in the ring
+#define GV_BATCH 128          // completions fetched at once
 
 // gv_cq is a completion queue.
 struct gv_cq {
@@ -80,7 +91,7 @@ struct gv_path {
 struct gv_async {
 	int type;
 	int port;
-	uint64_t handle; // of the queue pair or completion queue
+	uint64_t handle; // of the queue pair, completion queue or shared receive queue
 };
 
 // Unless said otherwise these return 0 or an errno.
@@ -94,15 +105,36 @@ int gv_cq_turn(struct gv_cq *c, int n, int room);
 // gv_cq_arm asks for an event at the next completion, and returns how many there are already, fetched. If rung it silences the bell.
 int gv_cq_arm(struct gv_cq *c, int rung);
 
-int gv_qp_create(struct ibv_pd *pd, struct gv_cq *c, uint64_t handle, uint32_t send, uint32_t recv, uint32_t sge, struct gv_qp **out);
+// gv_srq_create returns EINVAL if the device has less than what is asked for.
+int gv_srq_create(struct ibv_pd *pd, uint64_t handle, uint32_t depth, uint32_t sge, struct gv_srq **out);
+// gv_srq_turn hands over what there is. The hardware has room for all of it.
+int gv_srq_turn(struct gv_srq *s);
+int gv_srq_destroy(struct gv_srq *s);
+void gv_srq_free(struct gv_srq *s);
+
+// gv_room is what a queue pair has room for: work requests, elements of each, and bytes of inline data.
+struct gv_room {
+	uint32_t sends, recvs, elements, inl;
+};
+
+// gv_qp_create asks for a queue pair with room, whose receives come from srq unless that is NULL, and which becomes what has been granted. It has no rings before gv_qp_prepare.
+int gv_qp_create(struct ibv_pd *pd, struct gv_cq *c, struct gv_srq *srq, uint64_t handle, struct gv_room *room, struct gv_qp **out);
+// gv_qp_prepare makes rings of send and recv places, and the queue pair ready for receives. After an error the queue pair is to be destroyed
+// and freed.
+int gv_qp_prepare(struct gv_qp *q, uint32_t send, uint32_t recv, const struct gv_room *granted);
 // gv_qp_destroy destroys the queue pair; its queues stay.
 int gv_qp_destroy(struct gv_qp *q);
 void gv_qp_free(struct gv_qp *q);
 int gv_qp_error(struct gv_qp *q);
 
+// gv_reads is how many RDMA READs may be outstanding, as requester and as responder.
+struct gv_reads {
+	uint8_t made, served;
+};
+
 // gv_conn is the outcome of gv_cm_ready.
 struct gv_conn {
-	uint8_t port, has_gid, has_pkey, sgid_index, max_reads, max_served;
+	uint8_t port, has_gid, has_pkey, sgid_index;
 	uint16_t pkey_index;
 	int mtu; // bytes
 	uint8_t dgid[16];
@@ -123,11 +155,11 @@ void gv_cm_path(struct rdma_cm_id *id, struct gv_path *p);
 int gv_cm_partition(struct rdma_cm_id *id, struct gv_conn *c);
 // gv_cm_init takes the queue pair to INIT on the port and partition of the path.
 int gv_cm_init(struct rdma_cm_id *id, struct gv_qp *q, struct gv_conn *c);
-// gv_cm_ready takes it on to RTS. At most reads and served READs are outstanding, as requester and as responder.
-int gv_cm_ready(struct rdma_cm_id *id, struct gv_qp *q, uint8_t reads, uint8_t served, uint8_t rnr_timer, struct gv_conn *c);
-int gv_cm_connect(struct rdma_cm_id *id, uint32_t qpn, uint8_t reads, uint8_t served, const void *data, uint8_t len);
+// gv_cm_ready takes it on to RTS. reads is what both sides agreed on.
+int gv_cm_ready(struct rdma_cm_id *id, struct gv_qp *q, struct gv_reads reads, uint8_t rnr_timer, struct gv_conn *c);
+int gv_cm_connect(struct rdma_cm_id *id, struct gv_qp *q, struct gv_reads reads, const void *data, uint8_t len);
 int gv_cm_establish(struct rdma_cm_id *id);
-int gv_cm_accept(struct rdma_cm_id *id, uint32_t qpn, uint8_t reads, uint8_t served, const void *data, uint8_t len);
+int gv_cm_accept(struct rdma_cm_id *id, struct gv_qp *q, struct gv_reads reads, const void *data, uint8_t len);
 int gv_cm_reject(struct rdma_cm_id *id, const void *data, uint8_t len);
 int gv_cm_disconnect(struct rdma_cm_id *id);
 int gv_cm_comm_est(struct rdma_cm_id *id);

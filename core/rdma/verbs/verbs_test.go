@@ -88,10 +88,15 @@ type connection struct {
 }
 
 func connect(t *testing.T) *connection {
-	addrA, addrB, _ := addresses(t)
 	p := testProvider(t)
-	c := &connection{devA: deviceAt(t, p, addrA)}
-	devB := deviceAt(t, p, addrB)
+	return connectBetween(t, p, p)
+}
+
+// connectBetween connects a device of one provider with one of another, or of the same.
+func connectBetween(t *testing.T, pa, pb *Provider) *connection {
+	addrA, addrB, _ := addresses(t)
+	c := &connection{devA: deviceAt(t, pa, addrA)}
+	devB := deviceAt(t, pb, addrB)
 	c.la = rdmatest.NewLoop(t, c.devA, rdma.CQConfig{Depth: 512})
 	c.lb = rdmatest.NewLoop(t, devB, rdma.CQConfig{Depth: 512})
 	cfg := rdma.QPConfig{SendDepth: 64, RecvDepth: 64, MaxSGE: 1}
@@ -169,6 +174,64 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(500, round); n != 0 {
 		t.Errorf("%v allocations a round", n)
+	}
+}
+
+// TestReadsOfUnequalSidesAreTheLesser: each side once is the one that has fewer, and more READs than that are posted at once.
+func TestReadsOfUnequalSidesAreTheLesser(t *testing.T) {
+	for name, row := range map[string]struct{ a, b, want int }{"the active side": {2, 16, 2}, "the passive side": {16, 3, 3}} {
+		t.Run(name, func(t *testing.T) {
+			pa, pb := New(Config{MaxReads: row.a}), New(Config{MaxReads: row.b})
+			t.Cleanup(func() { pa.Close() })
+			t.Cleanup(func() { pb.Close() })
+			c := connectBetween(t, pa, pb)
+			if a, b := c.a.Info().Reads, c.b.Info().Reads; a != row.want || b != row.want {
+				t.Errorf("the ends may have %d and %d READs outstanding, want %d", a, b, row.want)
+			}
+			from, err := c.b.QP.(*qp).dev.Register(make([]byte, 4096), rdma.RemoteRead)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { from.Close() })
+			from.Bytes()[4095] = 0x5a
+			var work []rdma.Work
+			for i := range uint64(40) {
+				work = append(work, rdma.Work{ID: i, Op: rdma.OpRead, Flags: rdma.Signaled, SGL: []rdma.SGE{{Region: c.src, Len: 4096}},
+					RemoteAddr: from.Addr(), RKey: from.RKey()})
+			}
+			c.a.Send(work...)
+			for range work {
+				c.a.Done(rdma.OpRead, rdma.StatusOK)
+			}
+			if c.src.Bytes()[4095] != 0x5a {
+				t.Error("nothing was read")
+			}
+		})
+	}
+}
+
+// TestWorkWaitsWhereTheDeviceHasAShortSendQueue: the owner does not see that the device takes less at once than was promised.
+func TestWorkWaitsWhereTheDeviceHasAShortSendQueue(t *testing.T) {
+	c := connect(t)
+	c.la.Stop()
+	q := c.a.QP.(*qp)
+	q.c.sq.hw, q.every = 2, 1
+	var work []rdma.Work
+	for i := range 64 {
+		work = append(work, rdma.Work{ID: uint64(i), Op: rdma.OpWrite, Flags: rdma.Signaled, SGL: []rdma.SGE{{Region: c.src, Len: 4096}},
+			RemoteAddr: c.dst.Addr(), RKey: c.dst.RKey()})
+	}
+	if n, err := q.PostSend(work); n != 64 || err != nil {
+		t.Fatalf("%d taken, %v", n, err)
+	}
+	c.la.CQ().Flush()
+	if outstanding := q.c.sq.handed - q.c.sq.done; outstanding > 2 {
+		t.Errorf("the device has %d work requests", outstanding)
+	}
+	out := make([]rdma.Completion, 16)
+	poll(t, c.la.CQ(), out, 64)
+	if q.c.sq.done != 64 {
+		t.Errorf("%d work requests are done", q.c.sq.done)
 	}
 }
 

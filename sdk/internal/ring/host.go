@@ -85,12 +85,17 @@ func (h *Host) Publish() (ring bool) {
 		return false
 	}
 	h.shown = h.pushed
-	h.tail.Store(h.pushed)
+	announce(h.tail, h.pushed)
 	return mustRing(h.peerWake, &h.rungFor)
 }
 
-// mustRing tells whether the peer sleeps and has not been woken from this sleep. It follows the store of an index: with
-// both sequentially consistent, either the peer sees the index before it sleeps or this side sees that it sleeps.
+// announce stores a word before anything that this side loads afterwards, which is what wake-ups hang on: either the peer sees
+// this side's word or this side sees the peer's. It swaps, for under the race detector a Store to mapped memory is not ordered
+// with the loads that follow it (golang/go#58020), and the peer is another process.
+func announce(word *atomic.Uint32, v uint32) { word.Swap(v) }
+
+// mustRing tells whether the peer sleeps and has not been woken from this sleep. It follows the announcement of an index, and
+// the peer looks at the index after it has announced its sleep.
 func mustRing(peerWake *atomic.Uint32, rungFor *uint32) bool {
 	w := peerWake.Load()
 	if w&1 == 0 || w == *rungFor {
@@ -166,7 +171,7 @@ func (h *Host) Sleep() bool {
 	if !h.asleep {
 		h.asleep = true
 		h.wakeWord++
-		h.wake.Store(h.wakeWord)
+		announce(h.wake, h.wakeWord)
 	}
 	if h.peerTail.Load() == h.popped {
 		return true

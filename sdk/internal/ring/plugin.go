@@ -129,7 +129,7 @@ func (p *Plugin) Publish() (ring bool) {
 		return false
 	}
 	p.shown = p.done
-	p.tail.Store(p.done)
+	announce(p.tail, p.done)
 	return mustRing(p.peerWake, &p.rungFor)
 }
 
@@ -139,7 +139,7 @@ func (p *Plugin) Sleep() bool {
 	if !p.asleep {
 		p.asleep = true
 		p.wakeWord++
-		p.wake.Store(p.wakeWord)
+		announce(p.wake, p.wakeWord)
 	}
 	if p.peerTail.Load() == p.popped {
 		return true

@@ -151,6 +151,9 @@ in_use() {
 		leases: [to_entries[] | select(.key | test("^arena_.*_held$")) | .value | tonumber] | add}'
 }
 
+# shares_receives: the channels that there are have receives of a shared queue promised.
+shares_receives() { ctl status --output json | jq -e '[.counters | to_entries[] | select(.key | test("^shared_receives_.*_promised$")) | .value | tonumber] | add > 0'; }
+
 # srptd_jiffies: the CPU time that it has used, in hundredths of a second.
 srptd_jiffies() { awk '{ print $14 + $15 }' "/proc/$(cat /run/srptd.pid)/stat"; }
 

@@ -5,6 +5,7 @@
 target_up "$STORE/disk0.img 128MiB" "/dev/vdc 32MiB" "/dev/shm/disk2.img 16MiB"
 setup initiator_load
 setup login
+[ -z "${LOGIN_LIMITS:-}" ] || check receives_are_shared shares_receives
 
 # matrix LUN: sizes so that an emulated CPU ends in minutes; every depth is reached.
 matrix() {

@@ -34,6 +34,7 @@ type usageError struct{ error }
 
 func main() {
 	pluginhost.RunLauncher()
+	spareProcessor()
 	os.Exit(run(os.Args[1:]))
 }
 

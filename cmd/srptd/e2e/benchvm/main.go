@@ -19,8 +19,8 @@ import (
 	"github.com/gosrpt/gosrpt/cmd/srptd/e2e/lab"
 )
 
-// instructionShift makes an instruction 8 ns long: a CPU of 125 million instructions a second.
-const instructionShift = 3
+// instructionShift makes an instruction 2 ns long: a CPU of 500 million instructions a second.
+const instructionShift = 1
 
 // target is something that the initiator logs in to: its name in the table, and the job's variables.
 type target struct {

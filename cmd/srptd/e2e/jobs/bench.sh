@@ -35,16 +35,16 @@ esac
 
 # bench JOB ROUND: JOB is BLOCKSIZE_PATTERN_DEPTH.
 bench() {
-	local size=${1%%_*} pattern seconds=2
+	local size=${1%%_*} pattern ms=1000
 	case $1 in
 	*_rr_*) pattern=randread ;;
 	*_rw_*) pattern=randwrite ;;
 	*_r_*) pattern=read ;;
 	*_w_*) pattern=write ;;
 	esac
-	[ "$size" = 4k ] || seconds=5
+	[ "$size" = 4k ] || ms=2000
 	profiled "$1.$2" fio --name=x --filename="$(disk 0)" --direct=1 --ioengine=libaio --rw=$pattern --bs="$size" --iodepth="${1##*_q}" \
-		--time_based --runtime=$seconds --ramp_time=1 --norandommap --percentile_list=50:99 \
+		--time_based --runtime=${ms}ms --ramp_time=250ms --norandommap --percentile_list=50:99 \
 		--output-format=json --output=/tmp/fio.json
 	jq -r --arg job "$1" --arg round "$2" '.jobs[0] | (if .read.total_ios > 0 then .read else .write end) |
 		[$job, $round, .iops, .bw / 1024, .clat_ns.percentile["50.000000"] / 1000, .clat_ns.percentile["99.000000"] / 1000]
@@ -52,17 +52,20 @@ bench() {
 	tail -n 1 /job/out/bench.csv
 }
 
-# profiled NAME COMMAND...: runs it; with a profiler in /job/suite, while that samples what the CPU does. /job/out/NAME.perf has the
-# shares of processes and functions, NAME.perf.data the samples with their callers.
+# profiled NAME COMMAND...: runs it; with a profiler in /job/suite, while that samples what the CPU does once the command has
+# begun in earnest. /job/out/NAME.perf has the shares of processes and functions, NAME.calls.perf those of what each process calls,
+# NAME.perf.data the samples with their callers.
 profiler() { LD_LIBRARY_PATH=/run/profiler /run/profiler/perf "$@"; }
 profiled() {
+	local data=/dev/shm/perf.data
 	if [ ! -d /run/profiler ]; then
 		"${@:2}"
 		return
 	fi
-	profiler record -q -a -g -e cpu-clock -F 1000 -o /run/perf.data -- "${@:2}"
-	profiler report -i /run/perf.data --no-children -g none --stdio --percent-limit 0.2 --sort comm,dso,symbol >"/job/out/$1.perf"
-	cp /run/perf.data "/job/out/$1.perf.data"
+	profiler record -q -a -g -e cpu-clock -F 1000 -D 650 -o $data -- "${@:2}"
+	profiler report -i $data --no-children -g none --stdio --percent-limit 0.05 --sort comm,dso,symbol >"/job/out/$1.perf"
+	profiler report -i $data --children -g none --stdio --percent-limit 0.2 --sort comm,symbol >"/job/out/$1.calls.perf"
+	cp $data "/job/out/$1.perf.data"
 }
 [ ! -d /job/suite ] || cp -r /job/suite /run/profiler
 

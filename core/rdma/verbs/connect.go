@@ -124,7 +124,7 @@ func (q *qp) event(ev *cmEvent) {
 		case accepted:
 			q.established(nil)
 		case connecting: // iWARP has no reply of its own, and the device has made the queue pair ready
-			q.info.RemoteQPN = ev.qpn
+			q.info.RemoteQPN, q.info.Reads = ev.qpn, int(q.dev.reads.agree(ev.reads).made)
 			q.established(ev.data)
 		}
 	case C.RDMA_CM_EVENT_REJECTED:

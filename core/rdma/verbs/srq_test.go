@@ -39,6 +39,9 @@ func share(t *testing.T, connections int) *sharing {
 	devA, devB := deviceAt(t, p, addrA), deviceAt(t, p, addrB)
 	s := &sharing{t: t, la: rdmatest.NewLoop(t, devA, rdma.CQConfig{Depth: 512}), lb: rdmatest.NewLoop(t, devB, rdma.CQConfig{Depth: 512})}
 	q, err := s.lb.NewSRQ(rdma.SRQConfig{Depth: sharedDepth})
+	if devB.Attr().IWARP && errors.Is(err, rdma.ErrUnsupported) {
+		t.Skip("a message waits for no receive over iWARP")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,6 +75,19 @@ func TestVerbsEveryBlockSizeAndDepthReadsBackWhatWasWritten(t *testing.T) {
 	})
 }
 
+// On the initiator's device nothing goes over a network that could lose it.
+func TestVerbsLossAndReorderingReachNoFileSystem(t *testing.T) {
+	if !everyPlace {
+		t.Skip("GOSRPT_E2E_PLACES=all asks for it")
+	}
+	runTarget(t, Job{
+		Script: "loss", Limit: 20 * time.Minute, Machine: lab.Machine{DisksMiB: disks}, Env: map[string]string{"PROVIDER": "verbs"},
+		Promises: []string{
+			"loss_both_ways_reaches_no_file_system", "their_loss_is_counted", "loss_both_ways_left_the_right_bytes", "logs_out_again",
+		},
+	})
+}
+
 func TestVerbsResetsAndLogoutsLoseNothing(t *testing.T) {
 	if !everyPlace {
 		t.Skip("GOSRPT_E2E_PLACES=all asks for it")

@@ -47,10 +47,10 @@ net_down() {
 }
 
 # netem_ours / netem_theirs OPTIONS...: disturbs what the target sends, or what the initiator sends. netem_off ends both.
-netem_ours() { tgt tc qdisc replace dev v1 root netem limit 10000 "$@"; }
+netem_ours() { $IN_NAMESPACE tc qdisc replace dev v1 root netem limit 10000 "$@"; }
 netem_theirs() { tc qdisc replace dev v0 root netem limit 10000 "$@"; }
 netem_off() {
-	tgt tc qdisc del dev v1 root 2>/dev/null || true
+	$IN_NAMESPACE tc qdisc del dev v1 root 2>/dev/null || true
 	tc qdisc del dev v0 root 2>/dev/null || true
 }
 

@@ -90,6 +90,9 @@ static uint32_t batch(const struct gv_queue *s, uint32_t most)
 
 #define CHAIN 32
 
+// posted is the errno of a call that posts: rxe's have a sign, others' none.
+static int posted(int err) { return err < 0 ? -err : err; }
+
 // set_receive makes the receive in a place one of a list of n.
 static void set_receive(struct ibv_recv_wr *wr, uint32_t i, uint32_t n, const struct gv_queue *s, uint32_t at, uint64_t id)
 {
@@ -110,7 +113,7 @@ static int hand_receives(struct gv_qp *q)
 		for (i = 0; i < n; i++)
 			set_receive(wr, i, n, s, (s->handed + i) & s->mask, q->tag << 32 | GV_RECV);
 		bad = NULL;
-		err = ibv_post_recv(q->qp, wr, &bad);
+		err = posted(ibv_post_recv(q->qp, wr, &bad));
 		if (err) {
 			s->handed += bad ? bad - wr : 0;
 			return err;
@@ -141,7 +144,7 @@ static int hand_sends(struct gv_qp *q)
 			wr[i].wr.rdma.rkey = w->rkey;
 		}
 		bad = NULL;
-		err = ibv_post_send(q->qp, wr, &bad);
+		err = posted(ibv_post_send(q->qp, wr, &bad));
 		if (err) {
 			s->handed += bad ? bad - wr : 0;
 			return err;
@@ -162,10 +165,10 @@ int gv_srq_turn(struct gv_srq *q)
 		for (i = 0; i < n; i++)
 			set_receive(wr, i, n, s, q->order[(s->handed + i) & s->mask], q->tag << 32 | GV_RECV | GV_SHARED);
 		bad = NULL;
-		err = ibv_post_srq_recv(q->srq, wr, &bad);
+		err = posted(ibv_post_srq_recv(q->srq, wr, &bad));
 		if (err) {
 			s->handed += bad ? bad - wr : 0;
-			return err < 0 ? -err : err; // rxe's has a sign
+			return err;
 		}
 		s->handed += n;
 	}

@@ -71,7 +71,7 @@ func newScript(tb testing.TB, dev *rdmatest.Device) *script {
 	s := &script{tb: tb, dev: dev, credits: windowSize - 8, size: 8260}
 	s.loop = rdmatest.NewLoop(tb, dev, rdma.CQConfig{Depth: 1024})
 	var err error
-	if s.disk, err = dev.Register(make([]byte, diskBlocks*blockSize), 0); err != nil {
+	if s.disk, err = dev.Register(make([]byte, diskBlocks*blockSize), rdma.ReadSink); err != nil {
 		tb.Fatal(err)
 	}
 	return s

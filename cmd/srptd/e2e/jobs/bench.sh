@@ -33,6 +33,8 @@ srptd)
 	;;
 esac
 
+setup sync # what was installed is not written to the disk while the jobs run
+
 # bench JOB ROUND: JOB is BLOCKSIZE_PATTERN_DEPTH.
 bench() {
 	local size=${1%%_*} pattern ms=1000

@@ -235,9 +235,10 @@ func (d *Device) Stats() map[string]uint64 {
 	c := &d.counts
 	m := map[string]uint64{
 		"connects": c.connects.Load(), "accepts": c.accepts.Load(), "rejects": c.rejects.Load(), "established": c.established.Load(),
-		"disconnects": c.disconnects.Load(), "connection_failures": c.failures.Load(), "requests_lost": c.requestsLost.Load(), "partitions_refused": c.partitionRefused.Load(),
-		"post_errors": c.postErrors.Load(), "queue_pairs_not_flushed": c.unflushed.Load(), "queue_pairs_narrowed": c.narrowed.Load(), "async_events": c.asyncEvents.Load(),
-		"datagrams_lost": c.madsLost.Load(), "shared_receives_lost": c.receivesLost.Load(),
+		"disconnects": c.disconnects.Load(), "connection_failures": c.failures.Load(), "requests_lost": c.requestsLost.Load(),
+		"partitions_refused": c.partitionRefused.Load(), "post_errors": c.postErrors.Load(), "queue_pairs_not_flushed": c.unflushed.Load(),
+		"queue_pairs_narrowed": c.narrowed.Load(), "async_events": c.asyncEvents.Load(), "datagrams_lost": c.madsLost.Load(),
+		"shared_receives_lost": c.receivesLost.Load(),
 	}
 	hardwareCounters(d.name, m)
 	return m

@@ -13,8 +13,8 @@ func readsOf(made, served, most int) reads {
 	return reads{uint8(min(max(made, 0), most)), uint8(min(max(served, 0), most))}
 }
 
-// agree is the lesser of both sides each way (IBTA vol 1, 12.6.5 and 12.6.8: responder resources, initiator depth), with the peer's offer as we see it: made is what it would serve.
-// With made 0 no READ can be made: the first one would end the connection.
+// agree is the lesser of both sides each way (IBTA vol 1, 12.6.5 and 12.6.8: responder resources, initiator depth), with the peer's offer
+// as we see it: made is what it would serve. With made 0 no READ can be made: the first one would end the connection.
 func (r reads) agree(peer reads) reads {
 	return reads{min(r.made, peer.made), min(r.served, peer.served)}
 }

@@ -106,7 +106,7 @@ func table(w io.Writer, targets []column) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprint(w, note)
+	_, err := fmt.Fprintf(w, note, 1<<instructionShift)
 	return err
 }
 
@@ -136,7 +136,7 @@ func (j jobRounds) figures() string {
 }
 
 const note = `
-The clock counts instructions (2 ns each) of one emulated CPU that runs initiator, fabric and target: the figures compare
+The clock counts instructions (%d ns each) of one emulated CPU that runs initiator, fabric and target: the figures compare
 work, not speed. LIO and verbs are reached through rxe's own loopback; roce through a veth pair and a UDP socket in another namespace.
 LIO, verbs and roce have a file in memory; verbs-null has a null block device.
 `

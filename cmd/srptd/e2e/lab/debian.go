@@ -76,8 +76,11 @@ func sourceLine(uri, suite string) string {
 	return fmt.Sprintf("deb [signed-by=%s] %s %s main\n", archiveKeyring, uri, suite)
 }
 
-// arguments are apt-get's, with the private state before them.
-func (d *debian) arguments(args []string) []string {
+// apt runs apt-get on the private state and shows its output only when it fails.
+func (d *debian) apt(ctx context.Context, args ...string) error { return d.aptIn(ctx, "", args...) }
+
+// aptIn is apt in a directory, where it puts what it downloads by name.
+func (d *debian) aptIn(ctx context.Context, dir string, args ...string) error {
 	set := []string{
 		"Dir::State=" + filepath.Join(d.dir, "state"),
 		"Dir::State::status=" + filepath.Join(d.dir, "status"),
@@ -92,12 +95,7 @@ func (d *debian) arguments(args []string) []string {
 	for _, s := range set {
 		all = append(all, "-o", s)
 	}
-	return append(all, args...)
-}
-
-// apt runs apt-get on the private state and shows its output only when it fails.
-func (d *debian) apt(ctx context.Context, args ...string) error {
-	out, err := output(ctx, "apt-get", d.arguments(args)...)
+	out, err := outputIn(ctx, dir, "apt-get", append(all, args...)...)
 	if err != nil {
 		return fmt.Errorf("lab: %w\n%s", err, out)
 	}
@@ -157,16 +155,16 @@ func unpackOne(ctx context.Context, pkg, root string) error {
 
 // output runs a command and returns what it said, to both streams, and its failure.
 func output(ctx context.Context, name string, args ...string) (string, error) {
+	return outputIn(ctx, "", name, args...)
+}
+
+// outputIn is output of a command in a directory, or in this process's if that is "".
+func outputIn(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = plainEnvironment()
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
 	b, err := cmd.CombinedOutput()
 	if err != nil {
 		return string(b), fmt.Errorf("%s %s: %w", name, args[len(args)-1], err)
 	}
 	return string(b), nil
-}
-
-// plainEnvironment is this process's, with messages that do not depend on who runs it.
-func plainEnvironment() []string {
-	return append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
 }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -47,15 +47,13 @@ func buildSIW(ctx context.Context, deb *debian, root, dir string) error {
 	if err := os.MkdirAll(tree, 0o755); err != nil {
 		return err
 	}
-	for _, names := range [][]string{headers, source} {
-		files, err := deb.fetch(ctx, filepath.Join(dir, names[0]), names)
-		if err != nil {
+	files, err := deb.fetch(ctx, filepath.Join(dir, "packages"), slices.Concat(headers, source))
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := unpackOne(ctx, f, tree); err != nil {
 			return err
-		}
-		for _, f := range files {
-			if err := unpackOne(ctx, f, tree); err != nil {
-				return err
-			}
 		}
 	}
 	code, err := unpackSource(ctx, filepath.Join(tree, "usr/src", source[0]+".tar.xz"), dir)
@@ -101,10 +99,8 @@ func (d *debian) fetch(ctx context.Context, dir string, packages []string) ([]st
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "apt-get", d.arguments(append([]string{"download"}, packages...))...)
-	cmd.Dir, cmd.Env = dir, plainEnvironment()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("lab: download %s: %w\n%s", strings.Join(packages, " "), err, out)
+	if err := d.aptIn(ctx, dir, append([]string{"download"}, packages...)...); err != nil {
+		return nil, err
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.deb"))
 	if err == nil && len(files) != len(packages) {

@@ -81,9 +81,12 @@ func gsiHeader(psn ib.PSN) wire.Header {
 
 var lastCommID atomic.Uint32
 
+// firstCommID is above the ids of messages that tests make up, whose answers would be taken for those to a peer's own.
+const firstCommID = 1 << 16
+
 // request is a REQ of the peer's with new ids. private is what follows the IP header.
 func (p *peer) request(private []byte) *cm.REQFields {
-	id := lastCommID.Add(1)
+	id := firstCommID + lastCommID.Add(1)
 	from, to := gid(p.addr), gid(p.to.Addr())
 	return &cm.REQFields{
 		LocalCommID: id, ServiceID: cm.ServiceID(testPort), CAGUID: 1, LocalQPN: ib.QPN(id + 16),
